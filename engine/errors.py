@@ -54,7 +54,8 @@ class WorkerDied(LocalchatError):
 class Interrupted(Exception):
     """`Backend.forward` was interrupted.
 
-    `rows_done[i]` is the number of tokens of row i whose KV is completely written; they count as forwarded.
+    `rows_done[i]` is the number of tokens of row i whose KV is completely written; they count as
+    forwarded.
     """
 
     def __init__(self, rows_done: tuple[int, ...]) -> None:
@@ -63,4 +64,6 @@ class Interrupted(Exception):
 
 
 class OutOfRoom(Exception):
-    """`Backend.forward` found no room for the rows; nothing was changed. Park, drop or shrink and try again."""
+    """`Backend.forward` found no room for the rows; nothing was changed. Park, drop or shrink and
+    try again.
+    """

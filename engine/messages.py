@@ -1,6 +1,7 @@
 """What travels over the two pipes between the front end and the worker process.
 
-Every message is a frozen dataclass, encoded as MessagePack with its type's name in front (`engine/pipe.py`);
+Every message is a frozen dataclass, encoded as MessagePack with its type's name in front
+(`engine/pipe.py`);
 nothing is ever unpickled.
 """
 
@@ -84,7 +85,9 @@ class Submit:
     """Name of the chat in the KV cache; empty: keep nothing."""
     messages: tuple[ChatMessage, ...]
     kind: Literal["answer", "continue", "title"] = "answer"
-    """continue: the last message is an answer that goes on. title: a side job over the chat's prefix."""
+    """continue: the last message is an answer that goes on. title: a side job over the chat's
+    prefix.
+    """
     sampling: SamplingOverrides = SamplingOverrides()
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
@@ -94,7 +97,9 @@ class Submit:
     stop_after: int | None = None
     """Cancel after this many tokens, as a person pressing stop would."""
     overflow: Literal["drop_turns", "refuse"] = "drop_turns"
-    """When the history does not fit: leave out the oldest whole turns with a notice, or fail with ContextTooLong."""
+    """When the history does not fit: leave out the oldest whole turns with a notice, or fail with
+    ContextTooLong.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,6 @@
-"""What is asked of the engine. Frozen: everything that changes while a request runs lives in `Sequence`."""
+"""What is asked of the engine. Frozen: everything that changes while a request runs lives in
+`Sequence`.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class Sampling:
 
     logit_bias: tuple[tuple[int, float], ...] = ()
     repeat_penalty: float = 1.0
-    """Divides positive and multiplies negative logits of tokens in the last `repeat_last_n`; 1 is off."""
+    """Divides positive and multiplies negative logits of tokens in the last `repeat_last_n`; 1 is
+    off.
+    """
     frequency_penalty: float = 0.0
     presence_penalty: float = 0.0
     repeat_last_n: int = 64
@@ -47,7 +51,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A named stretch of a prompt, e.g. `system prompt` or `message 3 (user)`; starts at token `start`."""
+    """A named stretch of a prompt, e.g. `system prompt` or `message 3 (user)`; starts at token
+    `start`.
+    """
 
     start: int
     name: str
@@ -74,7 +80,9 @@ class Request:
     keep: bool = True
     """Whether the finished sequence is kept for reuse."""
     replaces: bool = False
-    """Canonical history: prefill only, sample nothing, and take the place of the conversation's kept sequence
-    with the longest common prefix once it is completely written. The prefix up to `exact_prefix` may be reused."""
+    """Canonical history: prefill only, sample nothing, and take the place of the conversation's
+    kept sequence
+    with the longest common prefix once it is completely written. The prefix up to `exact_prefix`
+    may be reused."""
     exact_prefix: int = 0
     """With `replaces`: tokens from the start that were prefilled and need not be computed again."""

@@ -7,7 +7,8 @@
     ├── TemplateError         failed: the chat template refused or broke
     └── OutOfMemory           memory (exit 4)
 
-Each error says what happened (`title`), why as far as known (`text`) and what to do now (`next_step`).
+Each error says what happened (`title`), why as far as known (`text`) and what to do now
+(`next_step`).
 The translation into a screen or an exit status happens in `app/errors.py` alone.
 """
 

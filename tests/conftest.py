@@ -5,21 +5,20 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
-def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of the test's own, and none of the developer's `LOCALCHAT_*` settings."""
     for name in [name for name in os.environ if name.startswith(("LOCALCHAT_", "XDG_"))]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    yield home
+    return home
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +29,7 @@ def starter_model() -> Path:
 
 
 @pytest.fixture(scope="session")
-def window_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def window_model() -> Path:
     """Gemma 3 270M, Q4_K_M, a base model with sliding-window layers (window 512); tests only.
 
     Assembled once and kept in the system's temporary folder: 250 MB are not joined for every run.

@@ -1,6 +1,7 @@
 """The seam between the engine and what computes: token rows in, scores out.
 
-A backend belongs to one owner thread; only `interrupt` may be called from another. It knows sequence numbers and
+A backend belongs to one owner thread; only `interrupt` may be called from another. It knows
+sequence numbers and
 positions, and no request, text or template.
 """
 
@@ -21,7 +22,9 @@ class BackendFacts:
     name: str
     """`llama_cpp`, `torch_paged` or `scripted`."""
     vocab_size: int
-    """Ids below this exist in the tokenizer; padded output rows are never seen above the backend."""
+    """Ids below this exist in the tokenizer; padded output rows are never seen above the
+    backend.
+    """
     context: int
     """Most tokens one sequence may hold: the limit shown to the person."""
     max_rows: int
@@ -29,12 +32,16 @@ class BackendFacts:
     max_sequences: int
     """Sequence numbers are 0 .. max_sequences - 1."""
     min_recompute: int
-    """Least tokens that a cache hit leaves to be evaluated, so that they take the code of any prefill."""
+    """Least tokens that a cache hit leaves to be evaluated, so that they take the code of any
+    prefill.
+    """
     kv_bytes_per_token: float
     exact_batching: bool
     """Whether a row's scores are independent of its batch mates."""
     numerics: str
-    """Everything that changes the numbers (build, flash attention, KV types, threads where they matter)."""
+    """Everything that changes the numbers (build, flash attention, KV types, threads where they
+    matter).
+    """
     kv_type: str
     """What is really in use, by the names of the kv_type table."""
 
@@ -46,7 +53,9 @@ class Room:
     free_tokens_after_parking: int
     bytes_live: int
     bytes_parked: int
-    """Bytes of the states this backend has handed out and knows to be alive; 0 if it does not count them."""
+    """Bytes of the states this backend has handed out and knows to be alive; 0 if it does not count
+    them.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +77,9 @@ class Parked:
     data: bytes
     length: int
     positions: tuple[int, ...] | None
-    """Lengths this state can be truncated to after a restore, ascending; None means any up to `length`."""
+    """Lengths this state can be truncated to after a restore, ascending; None means any up to
+    `length`.
+    """
 
     @property
     def byte_count(self) -> int:
@@ -82,7 +93,9 @@ class Candidates:
     ids: npt.NDArray[np.int64]
     logits: npt.NDArray[np.float32]
     log_sum_exp: float
-    """Over the whole unpadded vocabulary, natural logarithm; not finite when a logit is NaN or +inf."""
+    """Over the whole unpadded vocabulary, natural logarithm; not finite when a logit is NaN or
+    +inf.
+    """
 
 
 class Scores(Protocol):
@@ -102,19 +115,27 @@ class Backend(Protocol):
     def room(self) -> Room: ...
 
     def forward(self, rows: Sequence[Row]) -> Scores:
-        """Append each row to its sequence. Raises Interrupted (part was written) or OutOfRoom (nothing was)."""
+        """Append each row to its sequence. Raises Interrupted (part was written) or OutOfRoom
+        (nothing was).
+        """
         ...
 
     def fork(self, source: int, target: int, length: int) -> None:
-        """Make `target` hold the first `length` tokens of `source`, which stays; target's old content goes."""
+        """Make `target` hold the first `length` tokens of `source`, which stays; target's old
+        content goes.
+        """
         ...
 
     def truncate(self, sequence: int, length: int) -> int:
-        """Cut to at most `length` tokens; returns the length really kept (<= length), which is exact."""
+        """Cut to at most `length` tokens; returns the length really kept (<= length), which is
+        exact.
+        """
         ...
 
     def mark(self, sequence: int) -> None:
-        """Take a restore point at the present length, where the backend needs one to truncate later."""
+        """Take a restore point at the present length, where the backend needs one to truncate
+        later.
+        """
         ...
 
     def drop(self, sequence: int) -> None: ...
@@ -124,11 +145,15 @@ class Backend(Protocol):
         ...
 
     def restore(self, parked: Parked, sequence: int, length: int) -> int:
-        """Put a state back into an empty sequence, cut to at most `length`; returns the length really kept."""
+        """Put a state back into an empty sequence, cut to at most `length`; returns the length
+        really kept.
+        """
         ...
 
     def interrupt(self) -> None:
-        """From another thread: make a running `forward` raise Interrupted within a step. Harmless when idle."""
+        """From another thread: make a running `forward` raise Interrupted within a step. Harmless
+        when idle.
+        """
         ...
 
     def close(self) -> None: ...

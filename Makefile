@@ -1,0 +1,62 @@
+# Two commands matter: `make chat` and `make test`. Both set up everything they need in .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+# The GPU backend's packages, where an NVIDIA device answers.
+CUDA := $(shell nvidia-smi -L >/dev/null 2>&1 && echo ,cuda)
+
+.PHONY: help chat test check format gpu bench picture clean
+
+help:
+	@echo "make chat     set up and open the chat on the bundled starter model"
+	@echo "make test     set up and run every check and every test, real models included"
+	@echo "make check    the same without the real models: format, lint, types, imports, tests"
+	@echo "make gpu      checks that need an NVIDIA device"
+	@echo "make bench    speed against the bare llama.cpp loop, as a table"
+	@echo "make picture  draw the README's picture again"
+
+# Set up once, and again when the dependencies change.
+$(VENV)/pyvenv.cfg:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.chat: $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "Setting up: llama.cpp is compiled the first time, which takes some minutes."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[starter$(CUDA)]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml
+	@echo "Setting up: llama.cpp is compiled the first time, which takes some minutes."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[starter,dev]"
+	@touch $@ $(VENV)/.chat
+
+chat: $(VENV)/.chat
+	$(BIN)/localchat
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -m "not model and not gpu"
+
+# Everything of `check`, then the tests on real models.
+test: check
+	$(BIN)/python -m pytest -m "model and not gpu"
+
+gpu: $(VENV)/.dev
+	@nvidia-smi -L >/dev/null 2>&1 || { echo "make gpu: no NVIDIA device answers here"; exit 1; }
+	$(BIN)/python -m pytest -m gpu
+
+bench: $(VENV)/.dev
+	$(BIN)/localchat bench
+
+picture: $(VENV)/.dev
+	$(BIN)/python -m tests.bench.picture docs/screen.svg
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
