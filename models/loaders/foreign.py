@@ -1,4 +1,5 @@
-"""Says what a file is that is not GGUF, from its first bytes and its name; nothing is decoded or run."""
+"""Says what a file is that is not GGUF, from its first bytes and its name; nothing is decoded or
+run."""
 
 from __future__ import annotations
 

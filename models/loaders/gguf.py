@@ -1,7 +1,8 @@
 """Reads the header of a GGUF file, strictly, before any other code touches the file.
 
-Every count, length, type and offset is checked against the bytes that are there. Arrays and tensors stay in the
-file: only their places are returned. Knows nothing of architectures, and never runs anything from a file.
+Every count, length, type and offset is checked against the bytes that are there. Arrays and tensors
+stay in the file: only their places are returned. Knows nothing of architectures, and never runs
+anything from a file.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _RawTensor:
 
 
 def read_gguf(path: Path) -> GGUFFile:
-    """The header of one file. Raises ModelNotFound, ModelFileError or UnsupportedModel, with sizes."""
+    """The header of one file. Raises ModelNotFound, ModelFileError or UnsupportedModel."""
     size = _size_of(path)
     try:
         with path.open("rb") as stream:
@@ -152,7 +153,9 @@ def _check_version(path: Path, version: int) -> int:
         return version
     (swapped,) = struct.unpack(">I", struct.pack("<I", version))
     if swapped in (1, 2, 3):
-        text = f"It is a big-endian GGUF file (version {swapped}); only little-endian files run here."
+        text = (
+            f"It is a big-endian GGUF file (version {swapped}); only little-endian files run here."
+        )
     else:
         text = f"It is GGUF version {version}; versions 2 and 3 are known."
     raise UnsupportedModel(
@@ -264,7 +267,7 @@ def _check_end(
             raise ModelFileError(
                 f"{show_name(path)} is several files joined into one.",
                 f"A second GGUF file begins at {show_bytes(place)} of {show_bytes(size)}.",
-                "Parts named -00001-of-0000N are not to be joined: keep them side by side and open the first.",
+                "Parts named -00001-of-0000N are not to be joined: open the first of them.",
             )
 
 

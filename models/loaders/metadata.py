@@ -1,6 +1,7 @@
 """The key-value part of a GGUF header: one pass over a buffer, arrays left where they are.
 
-Bounds every count by the bytes that are left before it is used. Knows nothing of what the keys mean.
+Bounds every count by the bytes that are left before it is used. Knows nothing of what the keys
+mean.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class ArrayValue:
     byte_count: int
 
     def read(self) -> list[Scalar]:
-        """The elements; text that is not UTF-8 has replacement marks. Nested arrays are not read."""
+        """The elements; bytes that are not UTF-8 become replacement marks. Nested arrays raise."""
         data = self.raw()
         if self.element_type == STRING:
             return _read_strings(data, self.count)
