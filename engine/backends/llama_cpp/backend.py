@@ -251,6 +251,7 @@ class LlamaCppBackend:
             exact_batching=False,
             numerics=numerics,
             kv_type=kv.name,
+            needs_marks=not self._model.rolls_back,
         )
 
 

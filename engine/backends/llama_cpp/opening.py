@@ -25,7 +25,7 @@ def choose(model: LoadedModel, settings: ContextSettings) -> KVChoice:
 
 
 def first_accepted(choice: KVChoice, make: Callable[[KVChoice], T]) -> tuple[T, KVChoice]:
-    """`make` with the first choice that it does not refuse with ContextRefused; raises OutOfMemory."""
+    """`make` with the first choice that it does not refuse (ContextRefused); or OutOfMemory."""
     for attempt in _attempts(choice):
         try:
             return make(attempt), attempt

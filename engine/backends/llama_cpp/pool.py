@@ -173,6 +173,11 @@ class Pool:
         self._fit(envelope.length, sequence + 1)
         if not self._load(sequence, parked.data, envelope):
             return 0
+        points = {
+            at: parked.data[part.offset : part.offset + part.size]
+            for at, part in envelope.points.items()
+        }
+        self._sequences[sequence] = _Sequence(envelope.length, points)
         return self.truncate(sequence, length)
 
     def recover(self, sequence: int, start: int, count: int) -> None:
@@ -281,13 +286,11 @@ class Pool:
         return data
 
     def _save_all(self) -> dict[int, bytes]:
+        """The states by sequence, the longest first; restore points stay where they are."""
         order = sorted(self._sequences, key=self.length, reverse=True)
-        return {
-            sequence: self._save(sequence, self._sequences[sequence].points) for sequence in order
-        }
+        return {sequence: self._save(sequence, {}) for sequence in order}
 
     def _load_all(self, saved: Mapping[int, bytes]) -> None:
-        self._sequences.clear()
         for sequence, data in saved.items():
             envelope = states.read_envelope(data, self.signature)
             if envelope is None or not self._load(sequence, data, envelope):
@@ -301,10 +304,6 @@ class Pool:
         ):
             self.context.remove(sequence, 0)
             return False
-        points = {
-            at: data[part.offset : part.offset + part.size] for at, part in envelope.points.items()
-        }
-        self._sequences[sequence] = _Sequence(envelope.length, points)
         self.cells.append(sequence, envelope.length)
         return True
 
