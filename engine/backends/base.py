@@ -44,6 +44,10 @@ class BackendFacts:
     """
     kv_type: str
     """What is really in use, by the names of the kv_type table."""
+    needs_marks: bool = False
+    """Whether a sequence can only be cut back to few lengths (sliding window, recurrent), so that
+    every prompt is split for a restore point `min_recompute` tokens before its end.
+    """
 
 
 @dataclass(frozen=True, slots=True)

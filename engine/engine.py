@@ -1,0 +1,387 @@
+"""The engine: requests in, events out; one step at a time.
+
+A step plans, runs the model once, samples and publishes. Everything is bookkeeping over token ids;
+it knows no text but the pieces of the vocabulary, no template, no thread and no screen. One thread
+owns it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from engine.backends.base import Backend, Parked, Row, Scores
+from engine.cache.kept import KeptState
+from engine.cache.prefix_cache import PrefixCache
+from engine.config import EngineConfig
+from engine.error_values import info_of
+from engine.errors import Interrupted, OutOfRoom
+from engine.events import (
+    Delta,
+    ErrorInfo,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    PromptProgress,
+    Started,
+)
+from engine.failure import NOT_FINITE, no_room, refusal
+from engine.invariants import check
+from engine.outcome import result_of
+from engine.output.answer import AnswerText
+from engine.output.changes import LogitChanges, penalises
+from engine.output.recent import RecentTokens
+from engine.output.sampler import NotFinite, sample
+from engine.output.thinking import Split
+from engine.rates import Rates
+from engine.request import Priority, Request
+from engine.scheduler import SMALLEST_PIECE, Piece, Plan, Scheduler
+from engine.sequence import Clocks, Sequence
+from engine.stats import EngineStats
+from engine.vocabulary import Vocabulary
+from engine.working_set import WorkingSet
+
+Sampled = list[tuple[Sequence, int | None]]
+"""The next token of each sequence that wanted one; None: its scores were not finite."""
+
+
+class Engine:
+    def __init__(
+        self,
+        backend: Backend,
+        vocabulary: Vocabulary,
+        config: EngineConfig,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        facts = backend.facts
+        self._backend = backend
+        self._facts = facts
+        self._vocabulary = vocabulary
+        self._config = config
+        self._clock = clock
+        self._scheduler = Scheduler(config, facts)
+        self._rates = Rates()
+        self.cache = PrefixCache(config.cache_bytes)
+        self._set = WorkingSet(backend, self.cache, config.fingerprint)
+        self._running: list[Sequence] = []
+        self._pending: list[Event] = []
+        self._order = 0
+        self._computed_tokens = 0
+        self._most_at_start = max(facts.max_sequences - 1, 1)
+        self._most = self._most_at_start
+
+    # ---- requests
+
+    def submit(self, request: Request) -> None:
+        """Take a request in. One that cannot run fails in the next step."""
+        cause = refusal(request, self._facts)
+        if cause is None and any(s.request.request_id == request.request_id for s in self._running):
+            cause = ErrorInfo("usage", "This request id is running already.", request.request_id)
+        if cause is not None:
+            self._pending.append(Failed(request.request_id, cause))
+            return
+        self._give_up_rewrites(request)
+        self._order += 1
+        self._running.append(self._sequence(request))
+
+    def cancel(self, request_id: str) -> None:
+        """End a request in the next step; what was computed of it stays reusable."""
+        for sequence in self._running:
+            if sequence.request.request_id == request_id:
+                sequence.cancelled = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step has anything to do."""
+        return bool(self._running or self._pending)
+
+    # ---- the story of a step
+
+    def step(self) -> list[Event]:
+        """Advance everything that runs by one batch."""
+        events = self._take_pending() + self._end_cancelled() + self._admit()
+        plan, scores, step_events = self._forward(self._plan())
+        tokens = self._sample(plan, scores)
+        return events + step_events + self._publish(plan, tokens)
+
+    def _take_pending(self) -> list[Event]:
+        events, self._pending = self._pending, []
+        return events
+
+    def _end_cancelled(self) -> list[Event]:
+        events: list[Event] = []
+        for sequence in [s for s in self._running if s.cancelled]:
+            events += self._finish(sequence, "cancelled", Split(), ())
+        return events
+
+    def _admit(self) -> list[Event]:
+        active = self._scheduler.active(self._running)
+        sequence = self._scheduler.next_admission(active)
+        if sequence is None or sum(s.admitted for s in active) >= self._most:
+            return []
+        request = sequence.request
+        if request.conversation and request.priority is Priority.INTERACTIVE:
+            self.cache.open(request.conversation)
+        started = self._clock()
+        self._set.attach(sequence, self._running)
+        sequence.clocks.restore_s = self._clock() - started
+        reused, restored = sequence.reused_tokens, sequence.restored_tokens
+        return [Started(request.request_id, sequence.prompt_length, reused, restored)]
+
+    def _plan(self) -> Plan:
+        """A plan whose states are all in the backend."""
+        for sequence in self._running:
+            if sequence.admitted:
+                self._set.rewind(sequence)
+        active = self._scheduler.active(self._running)
+        while True:
+            plan = self._scheduler.plan(active, self._rates, self._most)
+            if not plan.pieces or self._set.settle(plan, self._running):
+                return plan
+
+    def _forward(self, plan: Plan) -> tuple[Plan, Scores | None, list[Event]]:
+        """Run the model once over as much of the plan as there is room for."""
+        scores: Scores | None = None
+        events: list[Event] = []
+        started = self._clock()
+        while plan.pieces:
+            try:
+                scores = self._backend.forward([_row(piece) for piece in plan.pieces])
+                events += self._commit(plan, [piece.count for piece in plan.pieces], started)
+                return plan, scores, events
+            except Interrupted as stop:
+                events += self._commit(plan, list(stop.rows_done), started)
+                return Plan(()), None, events
+            except OutOfRoom:
+                plan = self._with_room(plan, events)
+            except Exception as error:
+                events += self._fail_step(plan, info_of(error))
+                return Plan(()), None, events
+        return plan, None, events
+
+    def _sample(self, plan: Plan, scores: Scores | None) -> Sampled:
+        if scores is None:
+            return []
+        return [
+            (piece.sequence, self._next_token(piece.sequence, scores, index))
+            for index, piece in enumerate(plan.pieces)
+            if piece.wants_scores
+        ]
+
+    def _publish(self, plan: Plan, tokens: Sampled) -> list[Event]:
+        events: list[Event] = []
+        for sequence, token in tokens:
+            events += self._advance(sequence, token)
+        for piece in plan.pieces:
+            if not piece.sequence.samples and piece.sequence.pending == 0:
+                reason: FinishReason = "stop" if piece.sequence.request.replaces else "length"
+                events += self._finish(piece.sequence, reason, Split(), ())
+        return events
+
+    # ---- parts of the story
+
+    def _next_token(self, sequence: Sequence, scores: Scores, index: int) -> int | None:
+        counts = {} if sequence.recent is None else sequence.recent.counts
+        sampling = sequence.request.sampling
+        try:
+            changes = LogitChanges(sampling, counts)
+            return sample(scores, index, sampling, changes, sequence.sampled)
+        except NotFinite:
+            return None
+
+    def _advance(self, sequence: Sequence, token: int | None) -> list[Event]:
+        if token is None:
+            self._set.discard(sequence)
+            return self._fail(sequence, NOT_FINITE)
+        now = self._clock()
+        if sequence.sampled == 0:
+            sequence.clocks.first_token = now
+        sequence.clocks.last_token = now
+        sequence.ids.append(token)
+        if sequence.recent is not None:
+            sequence.recent.push(token)
+        ends = token in self._vocabulary.end_ids
+        split = Split() if ends else sequence.answer.push(token)
+        reason = self._end_reason(sequence, ends)
+        if reason is not None:
+            return self._finish(sequence, reason, split, (token,))
+        return [Delta(sequence.request.request_id, (token,), split.text, split.reasoning)]
+
+    def _end_reason(self, sequence: Sequence, ends: bool) -> FinishReason | None:
+        if ends or sequence.answer.stop_string is not None:
+            return "stop"
+        if sequence.sampled == sequence.request.limits.max_tokens:
+            return "length"
+        if len(sequence.ids) >= self._facts.context:
+            return "context"
+        return None
+
+    def _commit(self, plan: Plan, counts: list[int], started: float) -> list[Event]:
+        """Count what was written as forwarded, learn the rates and tell how far the prompts are."""
+        seconds = self._clock() - started
+        prefill = plan.prefill
+        if prefill:
+            depth = prefill[0].sequence.state.length
+            tokens = sum(counts) - plan.decode_rows
+            self._rates.record(plan.decode_rows, max(tokens, 0), depth, seconds)
+        else:
+            self._rates.record(plan.decode_rows, 0, 0, seconds)
+        events: list[Event] = []
+        for piece, count in zip(plan.pieces, counts, strict=True):
+            piece.sequence.state.length += count
+            self._computed_tokens += count
+            if piece.sequence.prompt_reached < piece.sequence.prompt_length:
+                events.append(self._prompt_progress(piece.sequence, seconds))
+        return events
+
+    def _prompt_progress(self, sequence: Sequence, seconds: float) -> Event:
+        total = sequence.prompt_length
+        clocks = sequence.clocks
+        clocks.prefill_s += seconds
+        done = min(sequence.state.length, total)
+        sequence.prompt_reached = max(done, sequence.prompt_reached)
+        self._set.mark(sequence)
+        computed = sequence.prompt_reached - sequence.found_tokens
+        speed = computed / clocks.prefill_s if clocks.prefill_s > 0 else 0.0
+        return PromptProgress(sequence.request.request_id, done, total, speed)
+
+    # ---- ends
+
+    def _finish(
+        self, sequence: Sequence, reason: FinishReason, split: Split, ids: tuple[int, ...]
+    ) -> list[Event]:
+        request = sequence.request
+        rest = split + sequence.answer.finish()
+        events: list[Event] = []
+        if ids or rest != Split():
+            events.append(Delta(request.request_id, ids, rest.text, rest.reasoning))
+        if request.replaces and reason == "cancelled":
+            self._set.discard(sequence)
+        else:
+            self._set.publish(sequence)
+        self._leave(sequence)
+        result = result_of(sequence, reason, self._facts.kv_type)
+        return [*events, Finished(request.request_id, result)]
+
+    def _fail(self, sequence: Sequence, cause: ErrorInfo) -> list[Event]:
+        request_id = sequence.request.request_id
+        rest = sequence.answer.finish()
+        events: list[Event] = []
+        if rest != Split():
+            events.append(Delta(request_id, (), rest.text, rest.reasoning))
+        if sequence.request.replaces:
+            self._set.discard(sequence)
+        else:
+            self._set.publish(sequence)
+        self._leave(sequence)
+        result = result_of(sequence, "error", self._facts.kv_type)
+        return [*events, Failed(request_id, cause, result)]
+
+    def _fail_step(self, plan: Plan, cause: ErrorInfo) -> list[Event]:
+        """The backend broke: the requests of this step end, with what was written before it."""
+        events: list[Event] = []
+        for piece in plan.pieces:
+            if not self._set.restore_committed(piece.sequence):
+                self._set.discard(piece.sequence)
+            events += self._fail(piece.sequence, cause)
+        return events
+
+    def _with_room(self, plan: Plan, events: list[Event]) -> Plan:
+        """A smaller need: kept states parked, else fewer sequences, else a shorter piece, else one
+        fails.
+        """
+        if self._set.park_kept(self._running):
+            return plan
+        *first, last = plan.pieces
+        if first:
+            self._most = len(first)
+            self._set.pause(last.sequence)
+            return Plan(tuple(first))
+        if last.count > SMALLEST_PIECE:
+            return Plan((Piece.of(last.sequence, last.count // 2),))
+        held = last.sequence.state.length
+        events += self._fail(last.sequence, no_room(held, self._facts.context))
+        return Plan(())
+
+    def _leave(self, sequence: Sequence) -> None:
+        self._running.remove(sequence)
+        self._most = self._most_at_start
+
+    def _give_up_rewrites(self, request: Request) -> None:
+        """A new turn ends the rewriting of its conversation's history."""
+        if request.priority is Priority.BACKGROUND or not request.conversation:
+            return
+        for sequence in self._running:
+            old = sequence.request
+            if old.replaces and old.conversation == request.conversation:
+                sequence.cancelled = True
+
+    def _sequence(self, request: Request) -> Sequence:
+        sampling = request.sampling
+        stop, tags = request.limits.stop, self._config.think_tags
+        recent = None
+        if penalises(sampling):
+            recent = RecentTokens(sampling.repeat_last_n, request.ids)
+        return Sequence(
+            request=request,
+            order=self._order,
+            answer=AnswerText(self._vocabulary, stop, tags, request.thinking),
+            recent=recent,
+            ids=list(request.ids),
+            clocks=Clocks(submitted=self._clock()),
+        )
+
+    # ---- kept sequences
+
+    def drop(self, conversation: str) -> None:
+        """Forget a conversation at once: what runs of it ends, what is kept of it is freed."""
+        for sequence in [s for s in self._running if s.request.conversation == conversation]:
+            self._set.discard(sequence)
+            self._pending += self._finish(sequence, "cancelled", Split(), ())
+        self._set.kept.drop(conversation)
+
+    def adopt(
+        self,
+        conversation: str,
+        ids: tuple[int, ...],
+        parked: Parked,
+        fingerprint: str,
+        owner: str = "person",
+    ) -> bool:
+        """Keep a saved state; False if it belongs to another model or setting, or does not fit."""
+        if fingerprint != self._config.fingerprint:
+            return False
+        return self._set.adopt(conversation, ids, parked, owner)
+
+    def export(self, conversation: str) -> KeptState | None:
+        """The newest kept state of a conversation, for saving; None if nothing is kept of it."""
+        return self._set.export(conversation)
+
+    @property
+    def stats(self) -> EngineStats:
+        entries = self.cache.entries
+        live = sum(entry.state.number is not None for entry in entries)
+        return EngineStats(
+            kv_bytes_live=self._backend.room().bytes_live,
+            kv_bytes_parked=self.cache.parked_bytes + self._set.paused_bytes(self._running),
+            kept_live=live,
+            kept_parked=len(entries) - live,
+            running=len(self._running),
+            computed_tokens=self._computed_tokens,
+            decode_step_ms=1e3 * self._rates.decode_step_s,
+        )
+
+    def validate(self, length_of: Callable[[int], int] | None = None) -> None:
+        """Raise AssertionError where the books are wrong; `length_of` asks the backend for a
+        sequence's length.
+        """
+        states = [sequence.state for sequence in self._running]
+        check(self._set.residency, self.cache, states, self._facts.max_sequences, length_of)
+
+
+def _row(piece: Piece) -> Row:
+    state = piece.sequence.state
+    assert state.number is not None
+    ids = tuple(piece.sequence.ids[state.length : state.length + piece.count])
+    return Row(state.number, state.length, ids, piece.wants_scores)

@@ -1,0 +1,48 @@
+"""Measured speed: how many prompt tokens fit into a given time.
+
+Reading a prompt gets slower with depth, so the rate is kept for each doubling of the depth. It
+knows no clock: times are handed in.
+"""
+
+from __future__ import annotations
+
+SMALLEST_MEASURED_PIECE = 8
+"""Below this a step's fixed cost hides the cost of a token."""
+NEWEST_WEIGHT = 0.5
+"""Share of the newest measurement in the moving average: two steps after a change the rate is
+right.
+"""
+
+
+class Rates:
+    def __init__(self) -> None:
+        self._prefill_s: dict[int, float] = {}
+        self._decode_s = 0.0
+
+    @property
+    def decode_step_s(self) -> float:
+        """Seconds of a step that only decodes; 0 while unknown."""
+        return self._decode_s
+
+    def prefill_token_s(self, depth: int) -> float | None:
+        """Seconds for one prompt token at `depth`, from the nearest measured depth; None while
+        unknown.
+        """
+        if not self._prefill_s:
+            return None
+        wanted = depth.bit_length()
+        return self._prefill_s[min(self._prefill_s, key=lambda known: abs(known - wanted))]
+
+    def record(self, decode_rows: int, prefill_tokens: int, depth: int, seconds: float) -> None:
+        """Learn from one step; `depth` is where its prompt tokens began."""
+        if prefill_tokens == 0:
+            self._decode_s = _average(self._decode_s, seconds)
+        elif prefill_tokens >= SMALLEST_MEASURED_PIECE:
+            decode_s = self._decode_s if decode_rows else 0.0
+            token_s = max(seconds - decode_s, 0.1 * seconds) / prefill_tokens
+            bucket = depth.bit_length()
+            self._prefill_s[bucket] = _average(self._prefill_s.get(bucket, 0.0), token_s)
+
+
+def _average(old: float, new: float) -> float:
+    return new if old == 0.0 else old + NEWEST_WEIGHT * (new - old)

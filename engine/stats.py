@@ -1,0 +1,19 @@
+"""Numbers about an engine now; cheap to ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    kv_bytes_live: int
+    kv_bytes_parked: int
+    """Kept and paused states together."""
+    kept_live: int
+    kept_parked: int
+    running: int
+    computed_tokens: int
+    """Prompt and answer tokens forwarded since the start."""
+    decode_step_ms: float
+    """Of a step that only decodes; 0 while unknown."""

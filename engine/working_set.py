@@ -1,0 +1,185 @@
+"""Which states the backend holds for the next step.
+
+New prompts are attached to what is kept, paused and kept states are parked, finished ones are
+published. It does not choose who runs and never looks at scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from engine.backends.base import Backend, Parked
+from engine.cache.kept import KeptState, Match
+from engine.cache.kept_states import KeptStates, adopted_sequence, kept_sequence
+from engine.cache.prefix_cache import PrefixCache, reuse_break
+from engine.cache.residency import Residency, State
+from engine.errors import OutOfRoom
+from engine.request import Request
+from engine.scheduler import Plan
+from engine.sequence import Sequence
+
+
+class WorkingSet:
+    def __init__(self, backend: Backend, cache: PrefixCache, fingerprint: str) -> None:
+        self._facts = backend.facts
+        self._backend = backend
+        self._cache = cache
+        self._fingerprint = fingerprint
+        self._least = max(backend.facts.min_recompute, 1)
+        self.residency = Residency(backend)
+        self.kept = KeptStates(cache, self.residency, backend.facts)
+
+    # ---- before a step
+
+    def attach(self, sequence: Sequence, running: Iterable[Sequence]) -> None:
+        """Give a new request the state that saves it the most."""
+        request = sequence.request
+        ids = np.array(request.ids, dtype=np.int32)
+        self._clear_a_number(running)
+        matches = self.kept.find(request.owner, self._fingerprint, ids, self._reuse_limit(request))
+        sequence.reuse_break = reuse_break(matches, request.conversation, ids, request.parts)
+        for match in matches:
+            if match.usable == 0 or self._use(sequence, match):
+                break
+        sequence.admitted = True
+        sequence.prompt_reached = sequence.state.length
+
+    def settle(self, plan: Plan, running: Iterable[Sequence]) -> bool:
+        """Only the plan's sequences are live afterwards. False: a state came back shorter, so plan
+        again.
+        """
+        working = {id(piece.sequence.state) for piece in plan.pieces}
+        if any(id(state) not in working for state in self.residency.live):
+            self.park_kept(running)
+            for sequence in running:
+                if id(sequence.state) not in working:
+                    self._pause(sequence.state)
+        placed = [self._place(piece.sequence.state) for piece in plan.pieces]
+        return all(placed)
+
+    def rewind(self, sequence: Sequence) -> None:
+        """After an interruption: leave enough tokens to forward that scores come out, as any
+        prefill would.
+        """
+        state = sequence.state
+        least = 1 if sequence.sampled else min(self._least, sequence.prompt_length)
+        if state.number is not None and sequence.samples and sequence.pending < least:
+            self.residency.truncate(state, len(sequence.ids) - least)
+
+    def park_kept(self, running: Iterable[Sequence]) -> bool:
+        """Whether there was any kept state in the backend."""
+        live = len(self.residency.live)
+        self.kept.park_all(self.paused_bytes(running))
+        return len(self.residency.live) < live
+
+    def pause(self, sequence: Sequence) -> None:
+        self._pause(sequence.state)
+
+    # ---- after a step
+
+    def mark(self, sequence: Sequence) -> None:
+        """A restore point near the end of the prompt."""
+        number = sequence.state.number
+        if number is not None and sequence.state.length == sequence.prompt_length - self._least:
+            self._backend.mark(number)
+
+    def publish(self, sequence: Sequence) -> None:
+        """Keep what was forwarded, where the request wants that; else forget it."""
+        request = sequence.request
+        state = sequence.state
+        sequence.state = State()
+        if state.length == 0 or not request.conversation or not request.keep:
+            self.residency.release(state)
+            return
+        entry = kept_sequence(
+            request.owner, request.conversation, self._fingerprint, sequence.ids, state
+        )
+        if request.replaces:
+            self.kept.replace(entry)
+        else:
+            self.kept.publish(entry)
+
+    def discard(self, sequence: Sequence) -> None:
+        state = sequence.state
+        sequence.state = State()
+        self.residency.release(state)
+
+    def restore_committed(self, sequence: Sequence) -> bool:
+        """After a failed step: cut to what was written before it. False: nothing can be relied
+        on.
+        """
+        state = sequence.state
+        if state.number is None:
+            return True
+        wanted = state.length
+        try:
+            state.length = self._backend.truncate(state.number, wanted)
+        except Exception:
+            return False
+        return state.length <= wanted
+
+    # ---- kept sequences
+
+    def adopt(self, conversation: str, ids: tuple[int, ...], parked: Parked, owner: str) -> bool:
+        fits = parked.byte_count <= self._cache.budget_bytes
+        if parked.length == 0 or len(ids) != parked.length or not fits:
+            return False
+        self.kept.adopt(adopted_sequence(owner, conversation, self._fingerprint, ids, parked))
+        return True
+
+    def export(self, conversation: str) -> KeptState | None:
+        return self.kept.export(conversation)
+
+    def paused_bytes(self, running: Iterable[Sequence]) -> int:
+        return sum(sequence.state.parked_bytes for sequence in running)
+
+    # ---- inside
+
+    def _reuse_limit(self, request: Request) -> int:
+        limit = max(len(request.ids) - self._least, 0)
+        return min(limit, request.exact_prefix) if request.replaces else limit
+
+    def _use(self, sequence: Sequence, match: Match) -> bool:
+        """Whether a match could really be used."""
+        request = sequence.request
+        kept = match.kept
+        same = kept.conversation == request.conversation
+        takes = same and match.extends and request.keep and not request.replaces
+        was_live = kept.state.number is not None
+        if same:
+            self._cache.touch(kept)
+        try:
+            sequence.state = self.kept.take(match) if takes else self.kept.copy(match)
+        except (OutOfRoom, MemoryError):
+            return False
+        found = sequence.state.length
+        sequence.reused_tokens, sequence.restored_tokens = (found, 0) if was_live else (0, found)
+        return True
+
+    def _clear_a_number(self, running: Iterable[Sequence]) -> None:
+        """Make a sequence number free, at the cost of kept states first."""
+        if self.residency.has_free_number or self.park_kept(running):
+            return
+        for sequence in reversed(list(running)):
+            if sequence.state.number is not None:
+                self._pause(sequence.state)
+                return
+
+    def _pause(self, state: State) -> None:
+        try:
+            self.residency.park(state)
+        except MemoryError:
+            state.length = 0
+
+    def _place(self, state: State) -> bool:
+        """Whether the state is live with its full length."""
+        if state.number is not None:
+            return True
+        length = state.length
+        try:
+            self.residency.place(state)
+        except (OutOfRoom, MemoryError):
+            self.residency.release(state)
+        return state.length == length
