@@ -38,30 +38,31 @@ def leaves(struct: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def take(name: str, kind: Any, value: object) -> SettingValue:
-    """A value of the right type and range; UsageError names `name`, the value and what is
-    allowed.
+def take(name: str, kind: Any, value: object, written: str | None = None) -> SettingValue:
+    """A value of the right type and range; UsageError names it, its name and what is allowed.
+
+    `written` is how the value came, where that was text.
     """
     if is_switch(kind) and isinstance(value, str):
         value = switch(kind, value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise refused(name, kind, value)
+        raise refused(name, kind, value if written is None else written)
     try:
         taken: SettingValue = msgspec.convert(value, kind)
     except (msgspec.ValidationError, OverflowError) as error:
-        raise refused(name, kind, value) from error
+        raise refused(name, kind, value if written is None else written) from error
     return taken
 
 
 def parse_text(name: str, kind: Any, text: str) -> SettingValue:
     """A value written as text, in an option or a variable; `auto` unsets what can be unset."""
     if is_switch(kind) or is_text(kind):
-        return take(name, kind, text if text or not is_optional(kind) else None)
+        return take(name, kind, text if text or not is_optional(kind) else None, text)
     if is_list(kind):
-        return take(name, kind, texts(text))
+        return take(name, kind, texts(text), text)
     if is_optional(kind) and text.strip().lower() in UNSET:
         return None
-    return take(name, kind, number(text))
+    return take(name, kind, number(text), text)
 
 
 def number(text: str) -> object:
