@@ -118,9 +118,12 @@ class Engine:
     def _admit(self) -> list[Event]:
         active = self._scheduler.active(self._running)
         sequence = self._scheduler.next_admission(active)
-        if sequence is None or sum(s.admitted for s in active) >= self._most:
+        if sequence is None:
             return []
         request = sequence.request
+        before = [s for s in active if s.admitted and s.request.priority <= request.priority]
+        if len(before) >= self._most:
+            return []
         if request.conversation and request.priority is Priority.INTERACTIVE:
             self.cache.open(request.conversation)
         started = self._clock()

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, in words, and the checks that a request must pass before it runs."""
+"""What can go wrong with a request, in words; the checks it must pass before it runs."""
 
 from __future__ import annotations
 

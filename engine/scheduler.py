@@ -80,18 +80,22 @@ class Scheduler:
         return None
 
     def plan(self, active: Many[Sequence], rates: Rates, most: int) -> Plan:
-        """At most `most` sequences of `active` in one step; the admitted ones only."""
-        admitted = [sequence for sequence in active if sequence.admitted]
-        decoding = [s for s in admitted if s.decoding][: min(most, self._max_rows)]
+        """The first `most` admitted sequences of `active` take part, as far as the time goes."""
+        admitted = [sequence for sequence in active if sequence.admitted][:most]
+        decoding = [sequence for sequence in admitted if sequence.decoding]
         pieces = [Piece.of(sequence, 1) for sequence in decoding]
         left_s = self._step_s(admitted, decoding) - (rates.decode_step_s if decoding else 0.0)
         rows = len(pieces)
-        for sequence in [s for s in admitted if not s.decoding][: most - len(pieces)]:
-            count = self._piece(sequence, rows, left_s, rates, bool(decoding))
+        for sequence in admitted:
+            if sequence.decoding:
+                continue
+            token_s = rates.prefill_token_s(sequence.state.length)
+            wanted = self._affordable(left_s, token_s, bool(decoding), rows == len(decoding))
+            count = self._piece(sequence, min(wanted, self._max_rows - rows))
             if count == 0:
                 break
             pieces.append(Piece.of(sequence, count))
-            left_s -= count * (rates.prefill_token_s(sequence.state.length) or 0.0)
+            left_s -= count * (token_s or 0.0)
             rows += count
         return Plan(tuple(pieces))
 
@@ -102,52 +106,42 @@ class Scheduler:
         ms = self._config.step_ms_streaming if streaming or background else self._config.step_ms
         return ms / 1000
 
-    def _piece(
-        self, sequence: Sequence, rows: int, left_s: float, rates: Rates, streaming: bool
+    def _affordable(
+        self, left_s: float, token_s: float | None, streaming: bool, first: bool
     ) -> int:
-        """Prompt tokens of `sequence` in a step that has `rows` rows already; 0: not in this
-        step.
-        """
-        token_s = rates.prefill_token_s(sequence.state.length)
+        """Prompt tokens for the time that is left; the first prompt of a step always advances."""
         if token_s is None:
-            affordable = UNMEASURED_PIECE_STREAMING if streaming else UNMEASURED_PIECE
-        else:
-            affordable = int(left_s / token_s)
-        first_piece = rows == 0 or streaming
+            return UNMEASURED_PIECE_STREAMING if streaming else UNMEASURED_PIECE
+        affordable = int(left_s / token_s)
         if affordable < SMALLEST_PIECE:
-            if not first_piece:
-                return 0
-            affordable = SMALLEST_PIECE
-        room = min(self._config.chunk, self._max_rows - rows)
-        return self._fitted(self._to_mark(sequence), min(affordable, room), rows)
+            return SMALLEST_PIECE if first else 0
+        return affordable
+
+    def _piece(self, sequence: Sequence, wanted: int) -> int:
+        """At most `wanted` tokens, so that neither this piece nor the next ends in one row."""
+        to_mark = self._to_mark(sequence)
+        wanted = min(wanted, self._config.chunk)
+        if wanted >= to_mark:
+            wanted = to_mark
+        elif wanted >= self._config.micro_batch:
+            wanted -= wanted % self._config.micro_batch
+        for count in range(wanted, self._least - 1, -1):
+            if self._is_fine(count, to_mark - count):
+                return count
+        return max(wanted, 0)
 
     def _to_mark(self, sequence: Sequence) -> int:
-        """Tokens up to the place where the backend takes a restore point; all of them where there
-        is none.
-        """
+        """Tokens up to the next restore point; all of them where there is none."""
         remaining = sequence.pending
         before = sequence.prompt_length - self._least - sequence.state.length
         if self._needs_marks and self._least <= before < remaining:
             return before
         return remaining
 
-    def _fitted(self, to_mark: int, wanted: int, rows: int) -> int:
-        """At most `wanted` tokens, so that neither this step nor the rest ends in a single row."""
-        if wanted >= to_mark:
-            wanted = to_mark
-        elif rows + wanted >= self._config.micro_batch:
-            wanted -= (rows + wanted) % self._config.micro_batch
-        for count in range(wanted, self._least - 1, -1):
-            if self._is_fine(count, to_mark - count, rows):
-                return count
-        return max(wanted, 0)
-
-    def _is_fine(self, count: int, left: int, rows: int) -> bool:
+    def _is_fine(self, count: int, left: int) -> bool:
         if self._least < 2:
             return True
-        return (left == 0 or left >= self._least) and (
-            (rows + count) % self._config.micro_batch != 1
-        )
+        return left != 1 and count % self._config.micro_batch != 1
 
 
 def _turn(sequence: Sequence) -> tuple[int, int]:
