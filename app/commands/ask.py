@@ -1,0 +1,84 @@
+"""`localchat ask`: one question, one answer on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from app.arguments import add_conversation
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from app.console import Console
+    from app.session import Session, SessionEvent
+
+DESCRIPTION = """\
+Answer one question. The answer goes to standard output, everything else to
+standard error. Piped text is read and put before the question.
+"""
+
+EXAMPLES = """\
+examples:
+  localchat ask "Why is the sky blue?"
+  git diff | localchat ask "Write a commit message."
+  localchat ask -f notes.txt "Summarise this in three lines."
+  localchat ask -c "Shorter, please."
+  localchat ask --json -o temperature=0 -o max_tokens=50 "List three colours."
+
+exit status: 0 ok, 1 failed, 2 usage, 3 model, 4 memory, 5 context too long,
+130 interrupted
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("question", nargs="*", metavar="QUESTION", help="what to ask")
+    parser.add_argument(
+        "-f", "--file", action="append", default=[], metavar="PATH",
+        help="put this text file before the question; may be repeated",
+    )  # fmt: skip
+    add_conversation(parser)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    from app.commands.conversation import open_conversation, refuse_knowledge
+
+    refuse_knowledge(args)
+    text = question_text(args)
+    with open_conversation(args, console) as opened:
+        chat_id = opened.start(args)
+        return answer(opened.session, opened.session.send(chat_id, text), args.json, console)
+
+
+def answer(
+    session: Session, events: Iterator[SessionEvent], as_json: bool, console: Console
+) -> int:
+    """Show one answer as it comes; returns the exit status."""
+    from app.answering import Answering
+
+    return Answering(session, console, as_json).show(events)
+
+
+def question_text(args: argparse.Namespace) -> str:
+    """Files, then piped text, then the argument, with blank lines between."""
+    from app.attached import labelled_file
+
+    parts = [labelled_file(path) for path in args.file]
+    parts += [piped_text(), " ".join(args.question)]
+    text = "\n\n".join(part for part in (part.strip("\n") for part in parts) if part.strip())
+    if not text:
+        raise UsageError(
+            "There is no question.",
+            "Neither an argument nor piped text was given.",
+            'For example: localchat ask "Why is the sky blue?"',
+        )
+    return text
+
+
+def piped_text() -> str:
+    """Standard input where it is no terminal; bytes that are no UTF-8 are replaced visibly."""
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return ""
+    return sys.stdin.buffer.read().decode("utf-8-sig", "replace")

@@ -1,0 +1,53 @@
+"""The fixed JSON objects of the command line: one answer, one error.
+
+It knows the field names that scripts rely on, and nothing of files, screens or processes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from engine.events import ErrorInfo, Result, Timings
+from engine.messages import Loaded
+
+# Milliseconds to a thousandth: below that is the clock's noise.
+_DECIMALS = 3
+
+
+def result_object(
+    result: Result,
+    loaded: Loaded,
+    *,
+    chat_id: int,
+    user_message_id: int,
+    message_id: int,
+) -> dict[str, Any]:
+    """One answer as `ask --json` prints it; `token_ids` include a sampled end token."""
+    return {
+        "text": result.text,
+        "reasoning": result.reasoning,
+        "token_ids": list(result.token_ids),
+        "finish_reason": result.finish_reason,
+        "model": loaded.name,
+        "backend": loaded.backend,
+        "kv_type": result.kv_type,
+        "seed": result.seed,
+        "usage": asdict(result.usage),
+        "reuse_break": asdict(result.reuse_break) if result.reuse_break else None,
+        "timings": _timings(result.timings),
+        "chat_id": chat_id,
+        "user_message_id": user_message_id,
+        "message_id": message_id,
+        "citations": [],
+    }
+
+
+def error_object(cause: ErrorInfo) -> dict[str, Any]:
+    """A failure as a script reads it; `code` is the name of the exit status."""
+    message = " ".join(part for part in (cause.title, cause.text) if part)
+    return {"error": {"code": cause.code, "message": message, "next": cause.next_step}}
+
+
+def _timings(timings: Timings) -> dict[str, float]:
+    return {name: round(float(value), _DECIMALS) for name, value in asdict(timings).items()}

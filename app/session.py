@@ -1,0 +1,356 @@
+"""The one path that every front end uses: a question to disk, the engine asked, the answer to disk.
+
+Order of an answer: lock the conversation, question on disk, empty answer on disk, `Saved`, engine,
+journal each second, finished row, `Answered`. Errors come as `Failed` events, never as exceptions
+out of the iterators; whatever the ending, the conversation can go on. It draws and prints nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+
+from app.errors import to_error_info
+from app.folder_identity import folder_identity
+from app.model_choice import choose_model, remember_model
+from app.options import load_options, sampling_overrides
+from app.paths import Paths
+from app.settings import Settings
+from app.store.conversation import Chat, Message
+from app.store.history import History
+from app.store.locks import conversation_lock
+from app.submission import (
+    SubmitKind,
+    answer_info,
+    as_error,
+    chat_messages,
+    merged,
+    require_text,
+)
+from app.titles import tidy_title
+from app.turn import Answered, Notice, Saved, SessionEvent, Turn
+from engine.client import EngineClient
+from engine.errors import LocalchatError, ModelNotFound, UsageError
+from engine.events import Failed, Finished, Result, Usage
+from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
+from engine.request import Priority
+
+__all__ = ["Answered", "Notice", "Options", "Saved", "Session", "SessionEvent"]
+
+TITLE_TOKENS = 24
+"""A title is a few words; more is never shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What one answer overrides of the settings; None and () leave the setting."""
+
+    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_after: int | None = None
+    """Stop after this many tokens, as a person pressing stop would."""
+    priority: Priority = Priority.INTERACTIVE
+
+
+DEFAULTS = Options()
+
+
+@dataclass(slots=True)
+class _Running:
+    chat_id: int
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class Session:
+    """Conversations of one data folder, answered by one engine. Usable from any thread."""
+
+    def __init__(
+        self,
+        history: History,
+        client: EngineClient,
+        settings: Settings,
+        paths: Paths,
+        private: bool = False,
+        twin: Session | None = None,
+    ) -> None:
+        self.history = history
+        self.client = client
+        self.settings = settings
+        self.paths = paths
+        self.private = private
+        self._name = f"private-{uuid.uuid4().hex}" if private else folder_identity(paths)
+        self._running: dict[str, _Running] = {}
+        self._guard = threading.Lock()
+        self._private_chats: set[int] = set()
+        self._loaded: Loaded | None = twin.loaded if twin is not None else None
+        self._load_ms = 0.0
+
+    # ---- model
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """What is in use; after the engine's death what was, as the next answer starts it again."""
+        return self.client.loaded or self._loaded
+
+    def load(
+        self,
+        model: str | None = None,
+        progress: Callable[[LoadProgress], None] | None = None,
+        settings: Settings | None = None,
+    ) -> Loaded:
+        """Load the model of the flag, the settings, the last time, or the best that fits.
+
+        Blocks; raises LocalchatError. The same model with the same settings again returns at once.
+        """
+        settings = settings or self.settings
+        path = choose_model(model, settings, self.paths)
+        before = self.client.loaded
+        loaded = self._loaded = self.client.load(
+            str(path), load_options(settings, self.paths), progress
+        )
+        if loaded is not before:
+            self._load_ms = loaded.load_ms
+        if not self.private:
+            remember_model(self.paths, path)
+        return loaded
+
+    # ---- answers
+
+    def send(
+        self, chat_id: int | None, text: str, options: Options = DEFAULTS
+    ) -> Iterator[SessionEvent]:
+        """A new question at the end of a chat, or in a new chat (None). Blocks between events."""
+        return self._as_events(self._send(chat_id, text, options))
+
+    def edit(
+        self, user_message_id: int, text: str, options: Options = DEFAULTS
+    ) -> Iterator[SessionEvent]:
+        """The question asked differently: a sibling of it becomes current and is answered."""
+        return self._as_events(self._edit(user_message_id, text, options))
+
+    def regenerate(self, message_id: int, options: Options = DEFAULTS) -> Iterator[SessionEvent]:
+        """Another answer to a question, given by its own id or by one of its answers."""
+        return self._as_events(self._regenerate(message_id, options))
+
+    def continue_answer(
+        self, message_id: int, options: Options = DEFAULTS
+    ) -> Iterator[SessionEvent]:
+        """A cut or stopped answer goes on; the same message grows."""
+        return self._as_events(self._continue(message_id, options))
+
+    def cancel(self, chat_id: int | None = None) -> None:
+        """Stop what runs, in one chat or everywhere, a loading model included. From any thread."""
+        self.client.cancel_load()
+        with self._guard:
+            running = [
+                (request_id, run)
+                for request_id, run in self._running.items()
+                if chat_id in (None, run.chat_id)
+            ]
+        for request_id, run in running:
+            run.cancelled.set()
+            self.client.cancel(request_id)
+
+    def count(self, text: str) -> int | None:
+        """Tokens of a draft; None while nothing is loaded or the engine is too busy to say."""
+        return self.client.count(text)
+
+    # ---- chats
+
+    def new_chat(self, system: str | None = None) -> Chat:
+        """An empty chat with a system prompt of its own, or that of the settings."""
+        return self.history.new_chat(system if system is not None else self.settings.chat.system)
+
+    def select(self, message_id: int) -> Chat:
+        """Make the branch below a message current."""
+        return self.history.select(message_id)
+
+    def delete(self, chat_id: int) -> None:
+        """Out of sight, but `undo_delete` brings it back until it is purged."""
+        with self._lock(chat_id):
+            self.history.delete_chat(chat_id)
+
+    def undo_delete(self, chat_id: int) -> None:
+        self.history.undo_delete(chat_id)
+
+    def purge(self, chat_id: int) -> None:
+        """Really gone: text, index, and the engine's memory of it."""
+        with self._lock(chat_id):
+            self.history.purge(chat_id)
+            self.client.drop(self.conversation(chat_id))
+
+    def title(self, chat_id: int) -> Usage:
+        """Let the model name a chat, at background priority; a title that a person set stays.
+
+        Raises LocalchatError. Never disturbs the chat's place in the engine's cache.
+        """
+        chat = self.history.chat(chat_id)
+        submit = replace(
+            self._submit(chat, self.history.path(chat_id), Options(), "title"),
+            max_tokens=TITLE_TOKENS,
+            priority=Priority.BACKGROUND,
+            stop=(),
+            stop_after=None,
+        )
+        result = self._collect(submit, chat_id)
+        title = tidy_title(result.text)
+        if title and self.history.chat(chat_id).title_source != "person":
+            self.history.rename(chat_id, title, source="model")
+        return result.usage
+
+    def private_twin(self) -> Session:
+        """A session over the same engine whose chats are nowhere but in memory."""
+        return Session(
+            History.in_memory(), self.client, self.settings, self.paths, private=True, twin=self
+        )
+
+    def conversation(self, chat_id: int) -> str:
+        """The chat's name in the engine's cache, different in each data folder."""
+        return f"{self._name}-{chat_id}"
+
+    def forget(self) -> None:
+        """Drop what the engine still holds of private chats."""
+        for chat_id in sorted(self._private_chats):
+            self.client.drop(self.conversation(chat_id))
+        self._private_chats.clear()
+
+    def close(self) -> None:
+        """End the engine and the files; saves what should outlive the program."""
+        try:
+            self.cancel()
+            self.forget()
+        finally:
+            try:
+                self.client.close()
+            finally:
+                self.history.close()
+
+    # ---- the steps of an answer
+
+    def _send(self, chat_id: int | None, text: str, options: Options) -> Iterator[SessionEvent]:
+        require_text(text)
+        if chat_id is None:
+            chat_id = self.new_chat().id
+        with self._lock(chat_id):
+            chat = self.history.chat(chat_id)
+            user = self.history.add_user(chat_id, chat.current_leaf, text)
+            yield from self._answer(chat, user.id, options)
+
+    def _edit(self, user_message_id: int, text: str, options: Options) -> Iterator[SessionEvent]:
+        require_text(text)
+        old = self.history.message(user_message_id)
+        if old.role != "user":
+            raise UsageError(
+                f"Message {user_message_id} is an answer.",
+                "Only questions can be edited.",
+                f"Its question is message {old.parent_id}.",
+            )
+        with self._lock(old.chat_id):
+            user = self.history.add_user(old.chat_id, old.parent_id, text)
+            yield from self._answer(self.history.chat(old.chat_id), user.id, options)
+
+    def _regenerate(self, message_id: int, options: Options) -> Iterator[SessionEvent]:
+        message = self.history.message(message_id)
+        question_id = message.id if message.role == "user" else message.parent_id
+        if question_id is None:
+            raise UsageError(f"Message {message_id} answers no question.")
+        with self._lock(message.chat_id):
+            yield from self._answer(self.history.chat(message.chat_id), question_id, options)
+
+    def _continue(self, message_id: int, options: Options) -> Iterator[SessionEvent]:
+        message = self.history.message(message_id)
+        if message.role != "assistant" or message.parent_id is None:
+            raise UsageError(f"Message {message_id} is a question.", "", "Only answers go on.")
+        with self._lock(message.chat_id):
+            chat = self.history.chat(message.chat_id)
+            if not (message.text or message.reasoning):
+                yield from self._answer(chat, message.parent_id, options)
+                return
+            loaded = self._require_model()
+            submit = self._submit(chat, self.history.path(chat.id, message.id), options, "continue")
+            info = answer_info(loaded, submit)
+            self.history.resume_answer(message.id)
+            saved = Saved(chat.id, message.parent_id, message.id)
+            turn = Turn(self.history, self.client, saved, info, message)
+            yield from self._run(turn, submit, chat.id)
+
+    def _answer(self, chat: Chat, question_id: int, options: Options) -> Iterator[SessionEvent]:
+        loaded = self._require_model()
+        submit = self._submit(chat, self.history.path(chat.id, question_id), options, "answer")
+        info = answer_info(loaded, submit)
+        answer = self.history.begin_answer(chat.id, question_id, info)
+        saved = Saved(chat.id, question_id, answer.id)
+        turn = Turn(self.history, self.client, saved, info)
+        yield from self._run(turn, submit, chat.id)
+
+    def _run(self, turn: Turn, submit: Submit, chat_id: int) -> Iterator[SessionEvent]:
+        with self._as_running(submit.request_id, chat_id) as running:
+            for event in turn.run(submit, running.cancelled.is_set):
+                yield self._with_load_time(event)
+
+    def _collect(self, submit: Submit, chat_id: int) -> Result:
+        with self._as_running(submit.request_id, chat_id):
+            for event in self.client.submit(submit):
+                if isinstance(event, Finished):
+                    return event.result
+                if isinstance(event, Failed):
+                    raise as_error(event.cause)
+        raise LocalchatError("The engine gave no answer.")
+
+    def _submit(
+        self, chat: Chat, path: list[Message], options: Options, kind: SubmitKind
+    ) -> Submit:
+        sampling = self.settings.sampling
+        if self.private:
+            self._private_chats.add(chat.id)
+        return Submit(
+            request_id=uuid.uuid4().hex,
+            conversation=self.conversation(chat.id),
+            messages=chat_messages(chat, path),
+            kind=kind,
+            sampling=merged(sampling_overrides(self.settings), options.sampling),
+            max_tokens=sampling.max_tokens if options.max_tokens is None else options.max_tokens,
+            stop=options.stop or sampling.stop,
+            priority=options.priority,
+            date=chat.date,
+            stop_after=options.stop_after,
+        )
+
+    def _require_model(self) -> Loaded:
+        if self.loaded is None:
+            raise ModelNotFound("No model is loaded.", "", "Choose one: localchat models list.")
+        return self.loaded
+
+    def _with_load_time(self, event: SessionEvent) -> SessionEvent:
+        """The first answer after a load carries the time that the load took."""
+        if not isinstance(event, Answered):
+            return event
+        load_ms, self._load_ms = self._load_ms, 0.0
+        timings = replace(event.result.timings, load_ms=load_ms)
+        return replace(event, result=replace(event.result, timings=timings))
+
+    @contextmanager
+    def _as_running(self, request_id: str, chat_id: int) -> Iterator[_Running]:
+        running = _Running(chat_id)
+        with self._guard:
+            self._running[request_id] = running
+        try:
+            yield running
+        finally:
+            with self._guard:
+                del self._running[request_id]
+
+    def _lock(self, chat_id: int) -> AbstractContextManager[object]:
+        if self.private:
+            return ExitStack()
+        return conversation_lock(self.paths.locks, chat_id)
+
+    def _as_events(self, events: Iterator[SessionEvent]) -> Iterator[SessionEvent]:
+        try:
+            yield from events
+        except (LocalchatError, OSError) as error:
+            yield Failed(None, to_error_info(error))
