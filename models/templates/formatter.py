@@ -79,26 +79,21 @@ class ChatFormatter:
         if self._child is None:
             completion = replace(history, notices=(*history.notices, COMPLETION_NOTICE))
             return complete_text(history.turns), completion
-        first_error: TemplateError | None = None
-        fallback: tuple[Rendered, Normalized] | None = None
+        tries = _Tries()
         for index in _order(self._reshaping, len(RESHAPINGS)):
-            shaped = history
-            for reshape in RESHAPINGS[index]:
-                shaped = reshape(shaped)
+            shaped = _reshaped(history, index)
             if index and shaped is history:
                 continue
             try:
                 rendered = self._render_shape(self._child, shaped, options)
             except TemplateError as error:
-                first_error = first_error or error
+                tries.errors.append(error)
                 continue
             if not rendered.lost:
                 self._remember(index, history)
                 return rendered, shaped
-            fallback = fallback or (rendered, shaped)
-        if fallback is None:
-            raise first_error or TemplateError("The model's chat template takes no messages.")
-        return _with_losses(*fallback)
+            tries.lossy.append((rendered, shaped))
+        return tries.best()
 
     def _render_shape(
         self, child: TemplateChild, shaped: Normalized, options: FormatOptions
@@ -121,9 +116,31 @@ class ChatFormatter:
             return child.render(replace(job, parse_arguments=self._parse_arguments))
 
     def _remember(self, index: int, history: Normalized) -> None:
-        """Only what a system prompt needs is a trait of the template; the rest is this history's."""
+        """What a system prompt needs is a trait of the template; the rest is this history's."""
         if index == 1 and history.turns[0].role == "system":
             self._reshaping = index
+
+
+@dataclass
+class _Tries:
+    """What became of the shapes of one history, in the order of trying."""
+
+    errors: list[TemplateError] = field(default_factory=list)
+    lossy: list[tuple[Rendered, Normalized]] = field(default_factory=list)
+
+    def best(self) -> tuple[Rendered, Normalized]:
+        """The first that rendered; what it left out is told."""
+        if self.lossy:
+            return _with_losses(*self.lossy[0])
+        if self.errors:
+            raise self.errors[0]
+        raise TemplateError("The model's chat template takes no messages.")
+
+
+def _reshaped(history: Normalized, index: int) -> Normalized:
+    for reshape in RESHAPINGS[index]:
+        history = reshape(history)
+    return history
 
 
 def complete_text(turns: Sequence[Turn]) -> Rendered:
@@ -148,11 +165,10 @@ def _clean(text: str) -> str:
 
 
 def _child(tokenizer: Tokenizer, template: str) -> TemplateChild:
-    ends = sorted(tokenizer.end_ids)
-    names = {token_id: text for text, token_id in tokenizer.control_tokens.items()}
-    bos = "" if tokenizer.bos_id is None else names.get(tokenizer.bos_id, "")
-    eos_id = getattr(tokenizer, "eos_id", None)
-    eos = names.get(eos_id if eos_id is not None else (ends[0] if ends else -1), "")
+    bos, eos = (
+        "" if token_id is None else tokenizer.token_text(token_id)
+        for token_id in (tokenizer.bos_id, tokenizer.eos_id)
+    )
     return TemplateChild(template, bos, eos)
 
 

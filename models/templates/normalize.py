@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from models.templates.turns import Turn
 
 _BLANK_LINE = "\n\n"
+FOLDED_NOTICE = "The system prompt was put into the first message."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,7 @@ def fold_system(history: Normalized) -> Normalized:
     first, first_sources = rest[0]
     content = _joined(system.content, first.content)
     rest[0] = (replace(first, content=content), (*sources, *first_sources))
-    return _normalized(rest, (*history.notices, "The system prompt was put into the first
-    message."))
+    return _normalized(rest, (*history.notices, FOLDED_NOTICE))
 
 
 def begin_with_user(history: Normalized) -> Normalized:

@@ -25,6 +25,11 @@ class Tokenizer(Protocol):
     def bos_id(self) -> int | None: ...
 
     @property
+    def eos_id(self) -> int | None:
+        """The token that templates call `eos_token`."""
+        ...
+
+    @property
     def add_bos(self) -> bool:
         """Whether a prompt begins with BOS even when the template writes none."""
         ...

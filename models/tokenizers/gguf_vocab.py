@@ -76,6 +76,7 @@ class GGUFTokenizer:
         self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(self._vocab))
         self.fingerprint = tokenizer_fingerprint(file)
         self.bos_id = _id_or_none(llama_cpp.llama_vocab_bos(self._vocab))
+        self.eos_id = _id_or_none(llama_cpp.llama_vocab_eos(self._vocab))
         self.add_bos = (
             bool(llama_cpp.llama_vocab_get_add_bos(self._vocab)) and self.bos_id is not None
         )
