@@ -12,7 +12,7 @@ from app.errors import StorageError
 from app.paths import Paths, write_atomically
 from app.settings import Settings
 from engine.errors import ModelNotFound
-from engine.library import ModelEntry, find_model, find_models
+from engine.library import ModelEntry, default_folders, find_model, find_models
 
 LAST_MODEL = "last-model"
 
@@ -21,19 +21,19 @@ def choose_model(flag: str | None, settings: Settings, paths: Paths) -> Path:
     """The file to load; ModelNotFound names the nearest, or says how to get a first model."""
     wanted = flag or settings.model
     if wanted:
-        return find_model(wanted, [paths.models]).path
+        return find_model(wanted, default_folders(paths.models)).path
     last = last_model(paths)
     if last is not None and last.is_file():
         return last
-    return best_that_fits(find_models([paths.models]), paths)
+    return best_that_fits(find_models(default_folders(paths.models)), paths)
 
 
 def best_that_fits(entries: Sequence[ModelEntry], paths: Paths) -> Path:
-    """The largest that fits; where none fits, the smallest, so that the refusal has its numbers."""
+    """The largest that fits, one that can chat first; else the smallest: refused with numbers."""
     usable = [entry for entry in entries if entry.error is None]
     fitting = [entry for entry in usable if entry.fits]
     if fitting:
-        return max(fitting, key=lambda entry: entry.bytes).path
+        return max(fitting, key=lambda entry: (entry.template, entry.bytes)).path
     if usable:
         return min(usable, key=lambda entry: entry.bytes).path
     raise ModelNotFound(

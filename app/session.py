@@ -32,7 +32,7 @@ from app.submission import (
 )
 from app.titles import tidy_title
 from app.turn import Answered, Notice, Saved, SessionEvent, Turn
-from engine.client import EngineClient
+from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
 from engine.events import Failed, Finished, Result, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
@@ -181,7 +181,7 @@ class Session:
         """Really gone: text, index, and the engine's memory of it."""
         with self._lock(chat_id):
             self.history.purge(chat_id)
-            self.client.drop(self.conversation(chat_id))
+            self._drop(self.conversation(chat_id))
 
     def title(self, chat_id: int) -> Usage:
         """Let the model name a chat, at background priority; a title that a person set stays.
@@ -208,6 +208,11 @@ class Session:
             History.in_memory(), self.client, self.settings, self.paths, private=True, twin=self
         )
 
+    def _drop(self, conversation: str) -> None:
+        """Out of the engine's memory and off the disk, whether or not an engine runs."""
+        if not self.client.drop(conversation):
+            drop_saved(str(self.paths.cache), conversation)
+
     def conversation(self, chat_id: int) -> str:
         """The chat's name in the engine's cache, different in each data folder."""
         return f"{self._name}-{chat_id}"
@@ -215,7 +220,7 @@ class Session:
     def forget(self) -> None:
         """Drop what the engine still holds of private chats."""
         for chat_id in sorted(self._private_chats):
-            self.client.drop(self.conversation(chat_id))
+            self._drop(self.conversation(chat_id))
         self._private_chats.clear()
 
     def close(self) -> None:

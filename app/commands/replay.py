@@ -1,0 +1,30 @@
+"""`localchat replay`: a reserved name."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.console import Console
+
+DESCRIPTION = """\
+Not available yet.
+"""
+
+EXAMPLES = """\
+instead:
+  Another answer: regenerate, in the chat
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    raise UsageError(
+        "`localchat replay` is not available yet.", "", "Another answer: regenerate, in the chat."
+    )
