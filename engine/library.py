@@ -240,7 +240,7 @@ def _by_name(name: str, known: list[Candidate]) -> Candidate:
             return found[0]
         if found:
             raise ModelNotFound(
-                f"{show_text(name)!r} could be several models.",
+                f"{name[:80]!r} could be several models.",
                 ", ".join(candidate.name for candidate in found[:5]),
                 "Write more of the name.",
             )
@@ -258,7 +258,7 @@ def _not_found(name: str, known: list[Candidate]) -> ModelNotFound:
     else:
         text = "No model was found in any folder."
     return ModelNotFound(
-        f"There is no model {show_text(name)!r}.", text, "Run `localchat models` for all of them."
+        f"There is no model {name[:80]!r}.", text, "Run `localchat models` for all of them."
     )
 
 

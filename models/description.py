@@ -113,7 +113,7 @@ def describe(path: Path) -> ModelDescription:
         path=files.first.path,
         files=tuple(part.path for part in files.parts),
         name=show_name(files.first.path),
-        title=show_text(header.text("general.name")),
+        title=show_text(header.text("general.name")[:200]),
         architecture=architecture,
         quantization=_quantization(files, header),
         parameters=sum(_values(tensor.shape) for tensor in files.tensors),
@@ -131,7 +131,7 @@ def describe(path: Path) -> ModelDescription:
         template=template,
         template_hash=template_hash(template),
         ids=_special_ids(header, vocab_size),
-        license=show_text(header.text("general.license")),
+        license=show_text(header.text("general.license")[:200]),
     )
 
 
@@ -147,7 +147,7 @@ def _architecture(files: ModelFiles, header: HeaderValues) -> str:
     if name in RUNNABLE and header.text("general.type") in ("", "model"):
         return name
     title = f"{show_name(files.first.path)} cannot be used."
-    kind = show_text(header.text("general.type"))
+    kind = header.text("general.type")[:80]
     if not name:
         reason = "Its header names no architecture."
     elif name in NOT_FOR_CHAT:
@@ -155,7 +155,7 @@ def _architecture(files: ModelFiles, header: HeaderValues) -> str:
     elif name in RUNNABLE:
         reason = f"It holds no whole model but what is called {kind!r}."
     else:
-        reason = f"Its architecture {show_text(name)!r} is not known to this version."
+        reason = f"Its architecture {name[:80]!r} is not known to this version."
     raise UnsupportedModel(title, reason, "Use another model, or a newer localchat.")
 
 
@@ -164,7 +164,7 @@ def _check_rope(files: ModelFiles, header: HeaderValues, architecture: str) -> N
     if kind and kind not in _KNOWN_ROPE_SCALINGS:
         raise UnsupportedModel(
             f"{show_name(files.first.path)} cannot be used.",
-            f"Its position scaling {show_text(kind)!r} is not known to this version.",
+            f"Its position scaling {kind[:80]!r} is not known to this version.",
             "Use another model, or a newer localchat.",
         )
 
