@@ -1,0 +1,214 @@
+"""What workers and widgets tell the screen: small Textual messages. They hold values, never widgets
+or connections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from textual.message import Message as TextualMessage
+
+if (
+    TYPE_CHECKING
+):  # the session brings the database and the engine's client: not before the first paint
+    from app.session import Session, SessionEvent
+    from app.store.conversation import Chat, ChatSummary, Message
+    from engine.events import ErrorInfo
+    from engine.library import ModelEntry
+    from engine.messages import Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class ChatView:
+    """What is needed to draw one chat."""
+
+    chat: Chat
+    path: tuple[Message, ...]
+    """Root to current leaf."""
+    siblings: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Message id to all ids of its branch point, itself included; only where there are several."""
+    draft: str = ""
+
+
+@dataclass
+class SessionReady(TextualMessage):
+    session: Session
+    notices: tuple[str, ...] = ()
+
+
+@dataclass
+class SessionFailed(TextualMessage):
+    error: ErrorInfo
+
+
+@dataclass
+class LoadAdvanced(TextualMessage):
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass
+class ModelLoaded(TextualMessage):
+    loaded: Loaded
+
+
+@dataclass
+class LoadFailed(TextualMessage):
+    error: ErrorInfo
+    no_model: bool = False
+    """There is no model at all."""
+
+
+@dataclass
+class AnswerBegun(TextualMessage):
+    """Question and empty answer are on disk."""
+
+    chat: Chat
+    question: Message
+    answer: Message
+    siblings: dict[int, tuple[int, ...]]
+
+
+@dataclass
+class AnswerEvent(TextualMessage):
+    """One event of the running answer."""
+
+    event: SessionEvent
+
+
+@dataclass
+class AnswerEnded(TextualMessage):
+    """The running answer's events are over, whatever they were."""
+
+
+@dataclass
+class ChatOpened(TextualMessage):
+    view: ChatView
+    keep_place: bool = False
+    """The same chat again: do not move the prompt's draft."""
+
+
+@dataclass
+class ChatsListed(TextualMessage):
+    chats: tuple[ChatSummary, ...]
+    query: str
+
+
+@dataclass
+class ModelsFound(TextualMessage):
+    entries: tuple[ModelEntry, ...]
+
+
+@dataclass
+class DraftCounted(TextualMessage):
+    text: str
+    tokens: int | None
+
+
+@dataclass
+class PasteCounted(TextualMessage):
+    label: str
+    tokens: int | None
+
+
+@dataclass
+class Told(TextualMessage):
+    """One line for the person."""
+
+    text: str
+    is_problem: bool = False
+
+
+@dataclass
+class Shown(TextualMessage):
+    """A page of lines for the person."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+
+
+# ---- from widgets
+
+
+@dataclass
+class Submitted(TextualMessage):
+    """The person pressed the key that sends."""
+
+    text: str
+
+
+@dataclass
+class DraftTyped(TextualMessage):
+    """A key changed the draft: what depends on its first characters may change."""
+
+
+@dataclass
+class DraftChanged(TextualMessage):
+    """The draft after a pause in typing, pastes included."""
+
+    text: str
+
+
+@dataclass
+class PasteFolded(TextualMessage):
+    """A big paste became a chip; its tokens are wanted."""
+
+    label: str
+    text: str
+
+
+@dataclass
+class ChatChosen(TextualMessage):
+    chat_id: int
+    message_id: int | None = None
+
+
+@dataclass
+class SearchTyped(TextualMessage):
+    query: str
+
+
+@dataclass
+class BranchWanted(TextualMessage):
+    message_id: int
+    step: int
+    """-1: the sibling to the left, 1: to the right."""
+
+
+@dataclass
+class LastWanted(TextualMessage):
+    """Up in an empty prompt: bring the last message back."""
+
+
+@dataclass
+class OlderWanted(TextualMessage):
+    """The transcript stands at its top and has more above."""
+
+
+@dataclass
+class DraftRestored(TextualMessage):
+    """A draft from the store, or a message that could not be sent."""
+
+    text: str
+
+
+@dataclass
+class DeleteAsked(TextualMessage):
+    """How many messages would go with this one."""
+
+    message_id: int
+    count: int
+
+
+@dataclass
+class ChatRenamed(TextualMessage):
+    chat: Chat
+
+
+@dataclass
+class Attached(TextualMessage):
+    """A file's text for the draft."""
+
+    name: str
+    text: str

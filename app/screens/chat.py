@@ -1,0 +1,449 @@
+"""The main screen: chats, transcript, prompt. It owns the state of the conversation on screen.
+
+Slow work runs in threads that post messages (`app/messages.py`); the handlers here are the only
+ones to change widgets. What an answer, a model load, a slash command or a turn key does is in the
+modules beside this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from textual import events, on
+from textual.app import ComposeResult
+from textual.containers import Container, Horizontal, VerticalScroll
+from textual.content import Content
+from textual.message import Message as TextualMessage
+from textual.screen import Screen
+from textual.widgets import Static
+
+from app import messages as m
+from app.keys import bindings, first_shown, of_group
+from app.screens.answering import Answering
+from app.screens.chat_list import ChatList
+from app.screens.loading import Loading
+from app.screens.overlays import Overlays
+from app.screens.slash_commands import SlashCommands
+from app.screens.turn_acts import TurnActs
+from app.slash import Line, completions, parse, unescape
+from app.widgets import words
+from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
+from app.widgets.prompt import Prompt
+from app.widgets.sidebar import Sidebar
+from app.widgets.transcript import NewLines, Transcript
+from app.widgets.turn import Turn
+
+if TYPE_CHECKING:
+    from app.session import Session
+    from app.settings import Settings
+    from app.store.conversation import Chat
+    from engine.messages import Loaded
+
+NARROW, TINY_WIDTH, TINY_HEIGHT, SMALL_WIDTH, SMALL_HEIGHT = 100, 60, 16, 20, 6
+"""Below these columns and lines the layout folds; below the last two only a notice fits."""
+
+POLL_S = 1.5
+"""How often other processes' changes and the engine's memory are looked at."""
+
+LIVE_S = 0.5
+"""How often the lines below the view are counted while an answer is written."""
+
+
+class ChatScreen(Screen[None]):
+    """One conversation at a time, and the list of all."""
+
+    BINDINGS = bindings("chat")
+    AUTO_FOCUS = "#prompt"
+
+    def __init__(self, settings: Settings, overrides: dict[str, str]) -> None:
+        super().__init__()
+        self.settings = settings
+        self.overrides = overrides
+        self.session: Session | None = None
+        self.stored_session: Session | None = None
+        """The session with the chats on disk; differs from `session` in a private chat."""
+        self.chat: Chat | None = None
+        """None: a chat that has no message yet."""
+        self.loaded: Loaded | None = None
+        self.used_tokens = 0
+        self.draft_tokens: int | None = 0
+        self._store = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self.answering = Answering(self)
+        self.loader = Loading(self)
+        self.chats = ChatList(self)
+        self.commands = SlashCommands(self)
+        self.acts = TurnActs(self)
+        self.overlays = Overlays(self)
+
+    # ---- layout
+
+    def compose(self) -> ComposeResult:
+        yield TitleBar(id="title")
+        yield LoadBar(id="load")
+        with Horizontal(id="body"):
+            yield Sidebar()
+            with Container(id="main"):
+                yield Transcript(self.key("chat.continue"))
+                with VerticalScroll(id="page", can_focus=False):
+                    yield Static(id="page-text", markup=False)
+                yield NewLines(id="new-lines", markup=False)
+        yield UndoBar()
+        yield Completions()
+        yield Prompt(self.settings.chat.enter_sends)
+        yield Footer(self.overrides)
+        yield Static(Content("Make the window a little larger."), id="too-small", markup=False)
+
+    def on_mount(self) -> None:
+        self.load_bar.load = None
+        self.set_interval(POLL_S, self._poll)
+        self._live_timer = self.set_interval(LIVE_S, self._count_new_lines, pause=True)
+        self.overlays.show_empty()
+        self.show_footer()
+        self.show_used()
+
+    def on_resize(self, event: events.Resize) -> None:
+        width, height = event.size
+        self.set_class(width < NARROW, "-narrow")
+        self.set_class(width < TINY_WIDTH or height < TINY_HEIGHT, "-tiny")
+        self.set_class(width < SMALL_WIDTH or height < SMALL_HEIGHT, "-too-small")
+        self.chats.fold(is_narrow=width < NARROW)
+
+    @property
+    def transcript(self) -> Transcript:
+        return self.query_one(Transcript)
+
+    @property
+    def prompt(self) -> Prompt:
+        return self.query_one(Prompt)
+
+    @property
+    def load_bar(self) -> LoadBar:
+        return self.query_one(LoadBar)
+
+    def key(self, action_id: str) -> str:
+        return first_shown(action_id, self.overrides)
+
+    # ---- threads
+
+    def in_store(self, work: Callable[[], TextualMessage | None]) -> None:
+        """Runs store work in order in its own thread; what it returns is posted, what it raises is
+        told.
+        """
+        self._store.submit(self._guarded, work)
+
+    def in_thread(self, work: Callable[[], TextualMessage | None], group: str) -> None:
+        """Runs other slow work in a thread of its own."""
+        self.run_worker(lambda: self._guarded(work), thread=True, group=group)
+
+    def _guarded(self, work: Callable[[], TextualMessage | None]) -> None:
+        try:
+            message = work()
+        except Exception as error:
+            message = m.Told(self.log_error(error), is_problem=True)
+        if message is not None and self.is_attached:
+            self.post_message(message)
+
+    def log_error(self, error: Exception) -> str:
+        """One line for the person; a defect of ours leaves its traceback in the log."""
+        from app.errors import to_error_info
+        from engine.errors import LocalchatError
+
+        if not isinstance(error, LocalchatError):
+            import logging
+
+            logging.getLogger("localchat").error("in a worker thread", exc_info=error)
+        info = to_error_info(error)
+        return " ".join(part for part in (info.title, info.text, info.next_step) if part)
+
+    def finish_store(self) -> None:
+        """Waits for what is being written; call it last."""
+        self._store.shutdown(wait=True)
+
+    # ---- what is shown around the conversation
+
+    def show_footer(self) -> None:
+        keys = [key for key in (*of_group("chat"), *of_group("anywhere")) if key.footer]
+        if isinstance(self.focused, Turn):
+            keys = [key for key in of_group("turn") if key.footer]
+        elif not (self.answering.run or self.loader.is_running or self.answering.pending):
+            keys = [key for key in keys if key.id != "chat.stop"]
+        self.query_one(Footer).keys = tuple(keys)
+
+    def show_title(self) -> None:
+        bar = self.query_one(TitleBar)
+        private = "private · " if self.session is not self.stored_session else ""
+        bar.chat_title = private + (self.chat.title if self.chat else "")
+        bar.model = self.loader.words()
+
+    def show_used(self) -> None:
+        """`12 tokens · 531 of 8,192 used`, and a warning before the message is too long."""
+        parts = []
+        if self.draft_tokens is not None:
+            parts.append(words.plural(self.draft_tokens, "token"))
+        too_long = False
+        if self.loaded is not None:
+            parts.append(f"{words.count(self.used_tokens)} of {words.count(self.loaded.ctx)} used")
+            too_long = self.used_tokens + (self.draft_tokens or 0) >= self.loaded.ctx
+        self.prompt.border_subtitle = Content(" · ".join(parts))
+        self.show_mode("will not fit: the oldest turns are left out" if too_long else "")
+
+    def show_mode(self, warning: str = "") -> None:
+        """What sending would do, when it is not the usual."""
+        escape = self.key("chat.stop")
+        title = warning
+        if self.answering.pending is not None:
+            title = f"sent as soon as the model is ready · {escape} takes it back"
+        elif self.acts.editing is not None:
+            title = f"editing an earlier question · {escape} leaves it"
+        self.prompt.border_title = Content(title)
+
+    @on(m.Told)
+    def _told(self, event: m.Told) -> None:
+        from app.sanitize import clean
+
+        severity = "error" if event.is_problem else "information"
+        self.notify(clean(event.text), severity=severity, markup=False, timeout=6)
+
+    @on(m.Shown)
+    def _shown(self, event: m.Shown) -> None:
+        self.overlays.show_lines(event.title, event.lines)
+
+    def tell(self, text: str) -> None:
+        self.post_message(m.Told(text))
+
+    def on_descendant_focus(self) -> None:
+        self.show_footer()
+
+    def _poll(self) -> None:
+        self.chats.poll()
+        session = self.stored_session
+        if session is not None:
+            state = session.client.state
+            self.query_one(Footer).state = state
+            self.query_one(Footer).engine = "tuning" if state is not None and state.tuning else ""
+
+    def watch_live(self, on_air: bool) -> None:
+        """While an answer is written the lines below the view are counted."""
+        if on_air:
+            self._live_timer.resume()
+        else:
+            self._live_timer.pause()
+            self.call_later(self._count_new_lines)
+
+    def _count_new_lines(self) -> None:
+        label = self.query_one(NewLines)
+        count = self.transcript.count_new_lines()
+        label.display = count > 0
+        if count > 0:
+            label.update(Content(f"▾ {words.plural(count, 'new line')}"))
+
+    @on(events.Click, "#new-lines")
+    def _to_end(self) -> None:
+        self.transcript.anchor()
+        self.query_one(NewLines).display = False
+
+    # ---- the prompt
+
+    @on(m.Submitted)
+    async def _submitted(self, event: m.Submitted) -> None:
+        self.query_one(Completions).show(())
+        line = parse(event.text)
+        if line is not None:
+            self.commands.run(line)
+        elif self.acts.editing is not None:
+            self.acts.send_edit(event.text)
+        else:
+            self.answering.send(unescape(event.text))
+
+    @on(m.DraftTyped)
+    def _typed(self) -> None:
+        self.query_one(Completions).show(completions(self.prompt.text))
+
+    @on(m.DraftChanged)
+    def _changed(self, event: m.DraftChanged) -> None:
+        self.chats.save_draft(event.text)
+        self.count(event.text)
+
+    def count(self, text: str) -> None:
+        """Counts the draft's tokens in a thread."""
+        session = self.session
+        if not text:
+            self.draft_tokens = 0
+            self.show_used()
+        elif session is not None:
+            counting = session
+            self.in_thread(lambda: m.DraftCounted(text, counting.count(text)), "count")
+
+    @on(m.DraftCounted)
+    def _counted(self, event: m.DraftCounted) -> None:
+        if event.text == self.prompt.whole:
+            self.draft_tokens = event.tokens
+            self.show_used()
+
+    @on(m.PasteFolded)
+    def _folded(self, event: m.PasteFolded) -> None:
+        session = self.session
+        if session is not None:
+            counting, label, text = session, event.label, event.text
+            self.in_thread(lambda: m.PasteCounted(label, counting.count(text)), "count-paste")
+
+    @on(m.PasteCounted)
+    def _paste_counted(self, event: m.PasteCounted) -> None:
+        if event.tokens is not None:
+            self.prompt.label_counted(event.label, event.tokens)
+
+    @on(m.LastWanted)
+    def _last_wanted(self) -> None:
+        question = self.transcript.last_question
+        if question is not None:
+            self.prompt.set_draft(question.message.text)
+
+    # ---- actions, thin: the work is in the modules beside
+
+    def action_stop_or_back(self) -> None:
+        if self.answering.stop() or self.loader.stop() or self.acts.leave_edit():
+            return
+        if self.chats.close_overlay():
+            return
+        self.prompt.focus()
+        self.transcript.anchor()
+
+    def action_new_chat(self) -> None:
+        self.chats.new_chat()
+
+    def action_models(self) -> None:
+        self.loader.choose()
+
+    def action_search(self) -> None:
+        self.chats.search()
+
+    def action_toggle_sidebar(self) -> None:
+        self.chats.toggle()
+
+    def action_details(self) -> None:
+        self.overlays.details()
+
+    def action_regenerate(self) -> None:
+        self.answering.regenerate_last()
+
+    def action_continue_answer(self) -> None:
+        self.answering.continue_last()
+
+    def action_external_editor(self) -> None:
+        self.overlays.edit_externally()
+
+    def action_settings(self) -> None:
+        self.overlays.settings()
+
+    def action_delete_chat(self) -> None:
+        self.chats.delete()
+
+    def action_undo_delete(self) -> None:
+        self.chats.undo()
+
+    def action_turn_previous(self) -> None:
+        self.acts.move(-1)
+
+    def action_turn_next(self) -> None:
+        self.acts.move(1)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "undo_delete":
+            return self.chats.can_undo
+        return True
+
+    def run_slash(self, name: str, argument: str) -> None:
+        """From the palette: a command that needs an argument is put into the prompt."""
+        if argument and not argument.startswith("["):
+            self.prompt.set_draft(f"/{name} ")
+            self.prompt.focus()
+        else:
+            self.commands.run(Line(name, ""))
+
+    # ---- called by widgets
+
+    def act_on_turn(self, turn: Turn, what: str) -> None:
+        self.acts.act(turn, what)
+
+    def ask_link(self, href: str) -> None:
+        self.overlays.ask_link(href)
+
+    @on(m.BranchWanted)
+    def _branch_wanted(self, event: m.BranchWanted) -> None:
+        self.acts.branch(event.message_id, event.step)
+
+    # ---- messages for the modules beside
+
+    @on(m.ChatRenamed)
+    def _chat_renamed(self, event: m.ChatRenamed) -> None:
+        if self.chat is not None and self.chat.id == event.chat.id:
+            self.chat = event.chat
+            self.show_title()
+        self.chats.refresh()
+
+    @on(m.Attached)
+    def _attached(self, event: m.Attached) -> None:
+        self.prompt.attach(event.name, event.text)
+
+    @on(m.DeleteAsked)
+    def _delete_asked(self, event: m.DeleteAsked) -> None:
+        self.acts.ask_delete(event)
+
+    @on(m.SessionReady)
+    def _session_ready(self, event: m.SessionReady) -> None:
+        self.session = self.stored_session = event.session
+        for notice in event.notices:
+            self.tell(notice)
+        self.loader.begin(self.loader.wanted)
+        self.chats.open_first()
+
+    @on(m.SessionFailed)
+    def _session_failed(self, event: m.SessionFailed) -> None:
+        self.loader.failed(m.LoadFailed(event.error))
+
+    @on(m.LoadAdvanced)
+    def _load_advanced(self, event: m.LoadAdvanced) -> None:
+        self.loader.advanced(event)
+
+    @on(m.ModelLoaded)
+    def _model_loaded(self, event: m.ModelLoaded) -> None:
+        self.loader.done(event.loaded)
+
+    @on(m.LoadFailed)
+    def _load_failed(self, event: m.LoadFailed) -> None:
+        self.loader.failed(event)
+
+    @on(m.AnswerBegun)
+    async def _answer_begun(self, event: m.AnswerBegun) -> None:
+        await self.answering.begun(event)
+
+    @on(m.AnswerEvent)
+    async def _answer_event(self, event: m.AnswerEvent) -> None:
+        await self.answering.handle(event.event)
+
+    @on(m.AnswerEnded)
+    async def _answer_ended(self) -> None:
+        await self.answering.ended()
+
+    @on(m.ChatOpened)
+    async def _chat_opened(self, event: m.ChatOpened) -> None:
+        await self.chats.opened(event)
+
+    @on(m.ChatsListed)
+    def _chats_listed(self, event: m.ChatsListed) -> None:
+        self.chats.listed(event)
+
+    @on(m.ChatChosen)
+    def _chat_chosen(self, event: m.ChatChosen) -> None:
+        self.chats.choose(event)
+
+    @on(m.SearchTyped)
+    def _search_typed(self) -> None:
+        self.chats.refresh()
+
+    @on(m.DraftRestored)
+    def _draft_restored(self, event: m.DraftRestored) -> None:
+        if not self.prompt.text:
+            self.prompt.set_draft(event.text)

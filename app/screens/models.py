@@ -1,0 +1,82 @@
+"""The list of models: what each is, what it needs, whether it fits. It chooses; the chat screen
+loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.messages import ModelsFound
+from app.sanitize import single_line
+from app.screens.page import Page
+from app.widgets import words
+
+if TYPE_CHECKING:
+    from engine.library import ModelEntry
+
+
+class ModelsPage(Page[str]):
+    """Answers with the path of the chosen model."""
+
+    def __init__(self, loaded_path: str, folder: str) -> None:
+        super().__init__()
+        self._loaded_path, self._folder = loaded_path, folder
+        self.entries: tuple[ModelEntry, ...] = ()
+
+    def compose(self) -> ComposeResult:
+        panel = Vertical(classes="panel")
+        panel.border_title = "models"
+        panel.border_subtitle = "enter loads · esc back"
+        with panel:
+            yield OptionList(Option(Content.styled("looking …", "$faint"), disabled=True))
+            yield Static("")
+            yield Static(Content.styled(f"Models folder: {self._folder}", "$faint"), markup=False)
+
+    def on_models_found(self, event: ModelsFound) -> None:
+        """What there is; the loaded one is marked."""
+        self.entries = event.entries
+        options = self.query_one(OptionList)
+        options.clear_options()
+        options.add_options(self._options(event.entries))
+        places = [
+            i for i, entry in enumerate(event.entries) if str(entry.path) == self._loaded_path
+        ]
+        options.highlighted = places[0] if places else 0
+        options.focus()
+
+    def _options(self, entries: tuple[ModelEntry, ...]) -> Iterable[Option]:
+        if not entries:
+            yield Option(Content.styled("no model was found", "$faint"), disabled=True)
+        for entry in entries:
+            loaded = str(entry.path) == self._loaded_path
+            yield Option(entry_content(entry, loaded), id=str(self.entries.index(entry)))
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(str(self.entries[int(event.option_id or 0)].path))
+
+
+def entry_content(entry: ModelEntry, loaded: bool) -> Content:
+    """Two lines: name; what it is and whether it fits."""
+    name = single_line(entry.name, 60)
+    mark = "● " if loaded else "  "
+    if entry.error is not None:
+        fit, color = single_line(entry.error, 70), "$error"
+    elif entry.fits:
+        fit, color = f"fits with {words.count(entry.ctx_fit)} tokens", "$success"
+    else:
+        fit, color = f"does not fit: needs {words.size(entry.memory_needed)}", "$warning"
+    facts = [entry.architecture, entry.quantization, words.size(entry.bytes)]
+    if entry.ctx_train:
+        facts.append(f"trained on {words.tokens_short(entry.ctx_train)}")
+    line = " · ".join(single_line(part, 40) for part in [*facts, entry.source] if part)
+    return Content.assemble(
+        (mark, "$accent"), (name, "bold"), "\n    ", (line, "$faint"), " · ", (fit, color)
+    )

@@ -1,0 +1,223 @@
+"""What the slash commands do. Their names and help are in `app/slash.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app import messages as m
+from app.screens.details import chat_lines, tree_lines
+from app.screens.page import Line
+from app.screens.reader import export_text, read_chat, read_levels
+from app.screens.turn_acts import code_blocks
+from app.slash import BY_NAME, describe_unknown
+from app.slash import Line as Typed
+from app.widgets import words
+
+if TYPE_CHECKING:
+    from app.screens.chat import ChatScreen
+    from app.session import Session
+
+ATTACH_BYTES = 20_000_000
+
+
+class SlashCommands:
+    """Runs a typed command on the chat screen."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self.screen = screen
+
+    def run(self, line: Typed) -> None:
+        if line.name not in BY_NAME:
+            self.screen.post_message(m.Told(describe_unknown(line.name), is_problem=True))
+            self.screen.answering.restore(f"/{line.name} {line.argument}".strip())
+            return
+        getattr(self, f"command_{line.name}")(line.argument)
+
+    @property
+    def _session(self) -> Session | None:
+        if self.screen.session is None:
+            self.screen.tell("The chats are still being opened.")
+        return self.screen.session
+
+    def command_help(self, argument: str) -> None:
+        self.screen.overlays.help()
+
+    def command_model(self, argument: str) -> None:
+        if argument:
+            self.screen.loader.begin(
+                str(Path(argument).expanduser()) if "/" in argument else argument
+            )
+        else:
+            self.screen.loader.choose()
+
+    def command_system(self, argument: str) -> None:
+        """A changed system prompt is a chat of its own: nothing that was answered changes."""
+        screen = self.screen
+        session = self._session
+        if session is None:
+            return
+        if not argument:
+            system = screen.chat.system if screen.chat else session.settings.chat.system
+            lines: list[Line] = [("system prompt", system or "none")]
+            screen.overlays.show_lines("system prompt", lines)
+            return
+        screen.chats.save_draft("")
+        screen.in_store(lambda: m.ChatOpened(read_chat(session, session.new_chat(argument).id)))
+
+    def command_set(self, argument: str) -> None:
+        if argument:
+            self.set_option(argument)
+        else:
+            self.screen.overlays.settings()
+
+    def set_option(self, option: str) -> None:
+        """`key=value` for this run; what needs a new load says so."""
+        from app.errors import to_error_info
+        from app.options import load_options
+        from app.settings import apply_options
+        from engine.errors import UsageError
+
+        screen, session = self.screen, self._session
+        if session is None:
+            return
+        try:
+            settings = apply_options(session.settings, [option.replace(" = ", "=")])
+        except UsageError as error:
+            info = to_error_info(error)
+            text = " ".join(part for part in (info.title, info.text, info.next_step) if part)
+            screen.post_message(m.Told(text, is_problem=True))
+            return
+        needs_load = load_options(settings, session.paths) != load_options(
+            session.settings, session.paths
+        )
+        for one in {id(s): s for s in (screen.session, screen.stored_session) if s}.values():
+            one.settings = settings
+        screen.tell(f"{option} is set for this run.")
+        if needs_load and screen.loaded is not None:
+            screen.loader.begin(screen.loaded.path)
+
+    def command_attach(self, argument: str) -> None:
+        screen = self.screen
+        if not argument:
+            screen.tell("Name a file: /attach notes.txt")
+            return
+        path = Path(argument).expanduser()
+        screen.in_thread(lambda: read_attachment(path), "attach")
+
+    def command_kb(self, argument: str) -> None:
+        self.screen.tell("Knowledge bases are not available yet. /attach FILE puts a file in.")
+
+    def command_copy(self, argument: str) -> None:
+        turn = self.screen.transcript.last_answer
+        text = turn.text if turn is not None else ""
+        if argument == "code":
+            blocks = code_blocks(text)
+            text = blocks[-1] if blocks else ""
+        self.screen.acts.copy(text)
+
+    def command_export(self, argument: str) -> None:
+        session, chat = self._session, self.screen.chat
+        if session is None or chat is None:
+            self.screen.tell("This chat is empty; there is nothing to export.")
+            return
+        name = argument or f"{file_name(chat.title)}.md"
+        path = Path(name).expanduser().absolute()
+
+        def export() -> m.Told:
+            text = export_text(read_chat(session, chat.id), path.suffix == ".json")
+            with path.open("x", encoding="utf-8") as file:
+                file.write(text)
+            return m.Told(f"Written to {path}")
+
+        self.screen.in_store(export)
+
+    def command_title(self, argument: str) -> None:
+        session, chat = self._session, self.screen.chat
+        if session is None or chat is None:
+            self.screen.tell("This chat has no message yet.")
+            return
+        if argument:
+            self.screen.in_store(lambda: self._renamed(session, chat.id, argument))
+            return
+        if self.screen.answering.run is not None or self.screen.loaded is None:
+            self.screen.tell("The model must be ready and idle to propose a title.")
+            return
+        self.screen.in_thread(lambda: self._titled(session, chat.id), "title")
+
+    @staticmethod
+    def _renamed(session: Session, chat_id: int, title: str) -> m.ChatRenamed:
+        return m.ChatRenamed(session.history.rename(chat_id, title))
+
+    @staticmethod
+    def _titled(session: Session, chat_id: int) -> m.ChatRenamed:
+        session.title(chat_id)
+        return m.ChatRenamed(session.history.chat(chat_id))
+
+    def command_tree(self, argument: str) -> None:
+        session, chat = self._session, self.screen.chat
+        if session is None or chat is None:
+            self.screen.tell("This chat is empty.")
+            return
+        shown = [turn.message.id for turn in self.screen.transcript.turns]
+
+        def read() -> m.Shown:
+            return m.Shown("branches", tuple(tree_lines(read_levels(session, chat.id), shown)))
+
+        self.screen.in_store(read)
+
+    def command_private(self, argument: str) -> None:
+        self.screen.chats.enter_private()
+
+    def command_stats(self, argument: str) -> None:
+        session, chat = self._session, self.screen.chat
+        if session is None or chat is None:
+            self.screen.tell("This chat is empty.")
+            return
+        self.screen.in_store(
+            lambda: m.Shown("this chat", tuple(chat_lines(session.history.path(chat.id))))
+        )
+
+    def command_memory(self, argument: str) -> None:
+        session = self._session
+        loaded = self.screen.loaded
+        if session is None:
+            return
+        state = session.client.state
+        lines: list[Line] = []
+        if loaded is not None:
+            lines.append(("weights", words.size(loaded.weights_bytes)))
+            lines.append(("KV of one token", words.size(loaded.kv_bytes_per_token)))
+        if state is not None:
+            lines += [
+                ("KV live", words.size(state.kv_bytes_live)),
+                ("KV parked", words.size(state.kv_bytes_parked)),
+                ("engine, resident", words.size(state.resident_bytes)),
+                ("threads", str(state.threads)),
+            ]
+        self.screen.overlays.show_lines("memory", lines or [("engine", "not started")])
+
+    def command_theme(self, argument: str) -> None:
+        from app.themes import NAMES, theme_name
+
+        app = self.screen.app
+        if argument:
+            app.theme = theme_name(argument, frozenset(app.available_themes))
+        else:
+            self.screen.tell("Themes: " + ", ".join(NAMES))
+
+
+def read_attachment(path: Path) -> m.Attached | m.Told:
+    """The whole text of a file, in a thread."""
+    if path.stat().st_size > ATTACH_BYTES:
+        return m.Told(f"{path.name} is larger than {words.size(ATTACH_BYTES)}.", is_problem=True)
+    data = path.read_bytes()
+    if b"\x00" in data[:8192]:
+        return m.Told(f"{path.name} is not a text file.", is_problem=True)
+    return m.Attached(path.name, data.decode("utf-8", "replace"))
+
+
+def file_name(title: str) -> str:
+    """A title as a file's name."""
+    kept = "".join(letter if letter.isalnum() or letter in " -_" else " " for letter in title)
+    return "-".join(kept.split())[:60] or "chat"

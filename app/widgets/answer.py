@@ -1,0 +1,189 @@
+"""One answer: thinking, streamed Markdown, one dim line of facts, or what went wrong."""
+
+from __future__ import annotations
+
+import time
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widgets import Markdown, Static
+
+from app.sanitize import clean, single_line
+from app.store.conversation import Message
+from app.widgets import words
+from app.widgets.markdown import ModelMarkdown, drawn_whole
+from app.widgets.thinking import Thinking
+from app.widgets.turn import Turn
+from engine.events import Delta, ErrorInfo, PromptProgress
+
+DRAW_EVERY_S = 0.1
+DRAW_SHARE = 6
+"""After a drawing that took t the next one waits 6 t: the screen takes a seventh of a core at
+most.
+"""
+
+
+class AnswerTurn(Turn):
+    """An answer, complete or growing. `text` is the whole of it; the screen may show less."""
+
+    def __init__(
+        self,
+        message: Message,
+        siblings: tuple[int, ...] = (),
+        continue_key: str = "ctrl+e",
+    ) -> None:
+        name = model_name(message.info.model if message.info else "")
+        super().__init__(message, name, siblings)
+        self.text = message.text
+        self.is_growing = False
+        self.error: ErrorInfo | None = message.info.error if message.info else None
+        self._continue_key = continue_key
+        self._thinking = Thinking(message.reasoning)
+        self._markdown = ModelMarkdown(message.text)
+        self._facts = Static(markup=False, classes="facts")
+        self._problem = Static(markup=False, classes="problem")
+        self._waiting = ""
+        self._started_at = 0.0
+        self._draw_timer_on = False
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        yield self._thinking
+        yield self._markdown
+        yield self._problem
+        yield self._facts
+
+    def on_mount(self) -> None:
+        self._problem.display = False
+        self._facts.display = False
+        if not self.is_growing:
+            self._show_end(self.message)
+
+    # ---- while it grows
+
+    def begin(self) -> None:
+        """Words are expected."""
+        self.is_growing = True
+        self._started_at = time.monotonic()
+        self._facts.display = False
+        self._problem.display = False
+        self.header.show_state("waiting")
+
+    def progress(self, progress: PromptProgress) -> None:
+        self.header.show_state(words.reading(progress))
+
+    def add(self, delta: Delta) -> None:
+        """More words; they are drawn in paced batches."""
+        self.header.show_state("writing")
+        if delta.reasoning:
+            self._thinking.add(delta.reasoning, time.monotonic() - self._started_at)
+        if delta.text:
+            self._thinking.end()
+            self.text += delta.text
+            self._waiting += self._markdown.drawn(delta.text)
+            self._draw_soon(0.0)
+
+    async def finish(self, message: Message, error: ErrorInfo | None = None) -> None:
+        """The whole of it is known."""
+        self.is_growing = False
+        self.error = error or self.error
+        await self._draw_rest()
+        self._thinking.end()
+        if message.text != self.text:
+            await self._markdown.update(drawn_whole(message.text))
+        self.message, self.text = message, message.text
+        self.header.show_state("")
+        self._show_end(message)
+
+    def fold(self) -> None:
+        self._thinking.toggle()
+
+    # ---- drawing
+
+    def _draw_soon(self, delay: float) -> None:
+        if self._draw_timer_on or not self.is_attached:
+            return
+        self._draw_timer_on = True
+        self.set_timer(max(delay, 0.01), self._draw)
+
+    async def _draw(self) -> None:
+        """Hands what waits to the Markdown stream, and paces the next time by the cost of this
+        one.
+        """
+        self._draw_timer_on = False
+        piece, self._waiting = self._waiting, ""
+        if not piece:
+            return
+        started = time.monotonic()
+        await self._markdown.append(piece)
+        cost = time.monotonic() - started
+        self._draw_timer_on = True
+        self.set_timer(max(DRAW_EVERY_S, DRAW_SHARE * cost), self._draw_again)
+
+    async def _draw_again(self) -> None:
+        self._draw_timer_on = False
+        if self._waiting:
+            await self._draw()
+
+    async def _draw_rest(self) -> None:
+        piece, self._waiting = self._waiting, ""
+        if piece and self._markdown.is_attached:
+            await self._markdown.append(piece)
+
+    def _show_end(self, message: Message) -> None:
+        line = end_line(message, self._continue_key)
+        self._facts.display = bool(line)
+        self._facts.update(Content(line))
+        self._show_problem()
+
+    def _show_problem(self) -> None:
+        self._problem.display = self.error is not None
+        if self.error is not None:
+            self._problem.update(problem_words(self.error))
+
+    def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+        event.stop()
+        self.screen.ask_link(event.href)  # type: ignore[attr-defined]
+
+
+def model_name(file_name: str) -> str:
+    """`SmolLM2-135M-Instruct.Q4_1.gguf` -> `SmolLM2 135M Instruct`."""
+    stem = single_line(file_name.rsplit("/", 1)[-1], 80).removesuffix(".gguf")
+    base, _, last = stem.rpartition(".")
+    if base and last[:1] in "QqFfBbIi" and any(letter.isdigit() for letter in last):
+        stem = base
+    return stem.replace("-", " ").strip() or "Model"
+
+
+def end_line(message: Message, continue_key: str) -> str:
+    """The facts of an ended answer: how it ended, then what it cost."""
+    info = message.info
+    parts = [ending(message, continue_key)]
+    if info is not None and info.usage.prompt_tokens:
+        parts.append(words.facts(info.usage, info.timings))
+    return " · ".join(part for part in parts if part)
+
+
+def ending(message: Message, continue_key: str) -> str:
+    """Empty for an answer that ended by itself."""
+    reason = message.info.finish_reason if message.info else None
+    goes_on = f"{continue_key} goes on"
+    if message.status == "stopped":
+        return f"stopped · {goes_on}"
+    if message.status != "cut":
+        return ""
+    if reason == "length" and message.info is not None:
+        tokens = message.info.usage.completion_tokens
+        return f"cut at {words.plural(tokens, 'token')} · {goes_on}"
+    if reason == "context":
+        return "cut: the context is full · ctrl+n starts a new chat"
+    return f"cut: it was not finished · {goes_on}"
+
+
+def problem_words(error: ErrorInfo) -> Content:
+    """What happened, why, what to do now."""
+    parts: list[tuple[str, str]] = [(clean(error.title), "bold $error")]
+    if error.text:
+        parts.append(("\n" + clean(error.text), "$foreground"))
+    parts.append(("\n" + (clean(error.next_step) or "ctrl+r tries again"), "$accent"))
+    return Content.assemble(*parts)

@@ -1,0 +1,83 @@
+"""Big pastes stand in the draft as a short label and are sent whole. It knows no widget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.widgets import words
+
+FOLD_LINES = 12
+FOLD_CHARACTERS = 2_000
+SHOWN_CHARACTERS = 20_000
+"""A longer paste is not put into the prompt as text: each key would wrap it again."""
+
+LABEL = re.compile(r"\[pasted [^\[\]\n]+\]")
+
+
+def normal_lines(text: str) -> str:
+    """Line ends as `\\n`; NUL is no text."""
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "")
+
+
+def is_big(text: str) -> bool:
+    return len(text) > FOLD_CHARACTERS or text.count("\n") >= FOLD_LINES
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    text: str
+    tokens: int | None = None
+
+
+class Pastes:
+    """The labels of one draft and what they stand for."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[str, Paste] = {}
+
+    def fold(self, text: str) -> str:
+        """Keeps a paste and returns its label, unlike any other."""
+        return self._keep(Paste(text))
+
+    def count(self, label: str, tokens: int) -> str:
+        """The label with its tokens, which replaces the one without."""
+        paste = self._by_label.pop(label, None)
+        return label if paste is None else self._keep(Paste(paste.text, tokens))
+
+    def get(self, label: str) -> str | None:
+        paste = self._by_label.get(label)
+        return None if paste is None else paste.text
+
+    def whole(self, draft: str) -> str:
+        """The draft with every label replaced by what it stands for."""
+        return LABEL.sub(lambda match: self.get(match.group()) or match.group(), draft)
+
+    def label_at(self, line: str, column: int) -> tuple[int, int] | None:
+        """Start and end of the label that column touches; None where there is none."""
+        for match in LABEL.finditer(line):
+            if match.start() <= column <= match.end() and match.group() in self._by_label:
+                return match.start(), match.end()
+        return None
+
+    def clear(self) -> None:
+        self._by_label.clear()
+
+    def _keep(self, paste: Paste) -> str:
+        label = make_label(paste, 1)
+        number = 1
+        while label in self._by_label:
+            number += 1
+            label = make_label(paste, number)
+        self._by_label[label] = paste
+        return label
+
+
+def make_label(paste: Paste, number: int) -> str:
+    """`[pasted 2,140 lines · 18k tokens]`, with a number where two are alike."""
+    amount = words.plural(paste.text.count("\n") + 1, "line")
+    if "\n" not in paste.text:
+        amount = words.plural(len(paste.text), "character")
+    if paste.tokens is not None:
+        amount += f" · {words.tokens_short(paste.tokens)} tokens"
+    return f"[pasted {amount}{'' if number == 1 else f' · {number}'}]"

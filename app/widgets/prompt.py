@@ -1,0 +1,212 @@
+"""Where a message is written: several lines, one key sends, pastes never do.
+
+A line end is the Enter key only when nothing follows it at once: terminals without paste brackets
+send pasted lines as keys. It does not know what happens to a message.
+"""
+
+from __future__ import annotations
+
+from textual import events
+from textual.timer import Timer
+from textual.widgets import TextArea
+
+from app.keys import bindings
+from app.messages import DraftChanged, DraftTyped, LastWanted, PasteFolded, Submitted
+from app.sanitize import clean, single_line
+from app.widgets.pastes import SHOWN_CHARACTERS, Pastes, is_big, normal_lines
+
+TYPED_GAP_S = 0.012
+"""Keys closer together than this come from a program."""
+HUMAN_WAIT_S = 0.025
+MACHINE_WAIT_S = 0.15
+"""How long Enter waits to see whether more of a paste follows."""
+BURST_S = 0.08
+
+TOKEN_PAUSE_S = 0.25
+
+
+class Prompt(TextArea):
+    """The draft of one chat."""
+
+    BINDINGS = bindings("prompt")
+
+    def __init__(self, enter_sends: bool = True) -> None:
+        super().__init__(
+            id="prompt",
+            soft_wrap=True,
+            tab_behavior="focus",
+            highlight_cursor_line=False,
+            placeholder="Ask anything. / shows commands",
+        )
+        self.pastes = Pastes()
+        self.enter_sends = enter_sends
+        self.cursor_blink = False
+        self._enter_timer: Timer | None = None
+        self.key_time = 0.0
+        """When the key that is being handled was pressed; the app sets it, bindings do not carry
+        it.
+        """
+        self._last_key_at = 0.0
+        self._enter_at = 0.0
+        self._burst_at = float("-inf")
+        self._told = ""
+        self._tell_timer: Timer | None = None
+
+    # ---- the draft
+
+    @property
+    def whole(self) -> str:
+        """What would be sent."""
+        return self.pastes.whole(self.text)
+
+    def set_draft(self, text: str) -> None:
+        """Another draft; a long one is folded."""
+        self.pastes.clear()
+        self.load_text(self.pastes.fold(text) if is_huge(text) else clean(text))
+        self.move_cursor(self.document.end)
+        self._told = self.text
+
+    def clear_draft(self) -> None:
+        self.pastes.clear()
+        self.load_text("")
+
+    def label_counted(self, label: str, tokens: int) -> None:
+        """A folded paste has been counted: its label says so."""
+        row_column = self._find(label)
+        new = self.pastes.count(label, tokens)
+        if row_column is not None and new != label:
+            row, column = row_column
+            self.replace(new, (row, column), (row, column + len(label)))
+
+    def _find(self, label: str) -> tuple[int, int] | None:
+        for row in range(self.document.line_count):
+            column = self.document.get_line(row).find(label)
+            if column >= 0:
+                return row, column
+        return None
+
+    # ---- keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        self._settle_enter(event.time, is_text=event.is_printable)
+        if event.key == "up" and not self.text:
+            event.stop()
+            event.prevent_default()
+            self.post_message(LastWanted())
+            return
+        self._last_key_at = event.time
+        if self._step_over_label(event):
+            return
+        await super()._on_key(event)
+
+    def action_send(self) -> None:
+        """Enter: sends, unless more of a paste follows at once."""
+        now = self.key_time
+        self._settle_enter(now, is_text=True)
+        if not self.enter_sends:
+            self.insert("\n")
+        elif now - self._burst_at < BURST_S:
+            self._burst_at = now
+            self.insert("\n")
+        else:
+            wait = MACHINE_WAIT_S if now - self._last_key_at < TYPED_GAP_S else HUMAN_WAIT_S
+            self._enter_at = now
+            self._enter_timer = self.set_timer(wait, self._send)
+
+    def action_newline(self) -> None:
+        if self.enter_sends:
+            self.insert("\n")
+        else:
+            self._send()
+
+    def _settle_enter(self, now: float, is_text: bool) -> None:
+        """Another key came while Enter waited: right behind it, it was a line end of a burst."""
+        if self._enter_timer is None:
+            return
+        self._enter_timer.stop()
+        if is_text and now - self._enter_at < BURST_S:
+            self._enter_timer = None
+            self._burst_at = now
+            self.insert("\n")
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        self._enter_timer = None
+        text = self.whole
+        if text.strip():
+            self.clear_draft()
+            self._told = ""
+            self.post_message(Submitted(text))
+
+    def _step_over_label(self, event: events.Key) -> bool:
+        """Backspace and delete take a whole label."""
+        if event.key not in ("backspace", "delete") or self.selected_text:
+            return False
+        row, column = self.cursor_location
+        probe = column if event.key == "delete" else column - 1
+        span = self.pastes.label_at(self.document.get_line(row), probe) if probe >= 0 else None
+        if span is None or (event.key == "delete" and probe == span[1]):
+            return False
+        event.stop()
+        event.prevent_default()
+        self.delete((row, span[0]), (row, span[1]))
+        return True
+
+    # ---- pastes
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._settle_enter(event.time, is_text=True)
+        text = normal_lines(event.text)
+        if "\n" in text:
+            self._burst_at = event.time
+        if is_big(text):
+            label = self.pastes.fold(text)
+            self.insert(label)
+            self.post_message(PasteFolded(label, text))
+        else:
+            self.insert(clean(text))
+
+    def attach(self, name: str, text: str) -> None:
+        """A file's whole text, named, behind what is written."""
+        self.move_cursor(self.document.end)
+        whole = f"File {single_line(name)}:\n\n{normal_lines(text)}"
+        label = self.pastes.fold(whole)
+        self.insert(f"{label}\n")
+        self.post_message(PasteFolded(label, whole))
+
+    def action_expand(self) -> None:
+        """The label at the cursor, or the only one, becomes text."""
+        for row in range(self.document.line_count):
+            line = self.document.get_line(row)
+            span = self.pastes.label_at(line, line.find("[pasted "))
+            text = self.pastes.get(line[slice(*span)]) if span else None
+            if span is None or text is None:
+                continue
+            if len(text) > SHOWN_CHARACTERS:
+                self.notify("Too long to show here; ctrl+g opens it in your editor.")
+                return
+            self.replace(clean(text), (row, span[0]), (row, span[1]))
+            return
+
+    # ---- telling
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Tell the screen after a pause in typing: it saves and counts."""
+        event.stop()
+        if self._tell_timer is None:
+            self._tell_timer = self.set_timer(TOKEN_PAUSE_S, self._tell)
+        self.post_message(DraftTyped())
+
+    def _tell(self) -> None:
+        self._tell_timer = None
+        if self.text != self._told:
+            self._told = self.text
+            self.post_message(DraftChanged(self.whole))
+
+
+def is_huge(text: str) -> bool:
+    """A draft too long to stand in the prompt as text."""
+    return len(text) > SHOWN_CHARACTERS // 4

@@ -1,0 +1,140 @@
+"""The turns of one chat: only the last ones are mounted, older ones follow when the view reaches
+the top.
+
+It follows the end while it stands at the end; otherwise it says how much is new below. It reads
+nothing from disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.store.conversation import Message
+from app.widgets import words
+from app.widgets.answer import AnswerTurn
+from app.widgets.turn import QuestionTurn, Turn
+
+FIRST = 12
+"""Turns mounted when a chat opens: a screenful or two, in well under 100 ms."""
+MORE = 10
+MOST = 80
+"""While a chat grows, turns beyond this many leave the top of the screen."""
+
+
+class NewLines(Static):
+    """`▾ 12 new lines` over the lower edge, while the view stands elsewhere."""
+
+
+class Transcript(VerticalScroll, can_focus=False):
+    """Turn widgets, oldest first."""
+
+    def __init__(self, continue_key: str = "ctrl+e") -> None:
+        super().__init__(id="transcript")
+        self._continue_key = continue_key
+        self._above: list[Message] = []
+        self._siblings: Mapping[int, tuple[int, ...]] = {}
+        self._older = Static(markup=False, id="older")
+        self._is_filling = False
+        self._height_seen = 0
+
+    def compose(self) -> list[Widget]:  # type: ignore[override]
+        return [self._older]
+
+    def on_mount(self) -> None:
+        self._older.display = False
+        self.anchor()
+
+    @property
+    def turns(self) -> list[Turn]:
+        return [child for child in self.children if isinstance(child, Turn)]
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.max_scroll_y - self.scroll_y <= 1
+
+    async def show(
+        self, messages: Sequence[Message], siblings: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        """Replace everything; the view goes to the end."""
+        self._siblings = siblings
+        self._above = list(messages[:-FIRST])
+        with self.app.batch_update():
+            await self.remove_children(Turn)
+            await self.mount_all([self._turn(message) for message in messages[-FIRST:]])
+        self._show_older()
+        self.anchor()
+
+    async def add(self, turn: Turn) -> None:
+        await self.mount(turn)
+        surplus = self.turns[: max(len(self.turns) - MOST, 0)]
+        if surplus and self.is_at_end:
+            self._above.extend(old.message for old in surplus)
+            for old in surplus:
+                await old.remove()
+            self._show_older()
+
+    async def replace(self, keep: Sequence[int], added: Sequence[Turn]) -> None:
+        """Keeps the turns of these ids and puts others behind them: a branch goes another way."""
+        gone = [turn for turn in self.turns if turn.message.id not in keep]
+        with self.app.batch_update():
+            for turn in gone:
+                await turn.remove()
+            await self.mount_all(added)
+
+    async def fill_above(self) -> None:
+        """Mounts some of what is above, and keeps the view where it was."""
+        if self._is_filling or not self._above:
+            return
+        self._is_filling = True
+        batch, self._above = self._above[-MORE:], self._above[:-MORE]
+        from_end = self.max_scroll_y - self.scroll_y
+        await self.mount_all([self._turn(m) for m in batch], after=self._older)
+        self._show_older()
+        self.call_after_refresh(self._stand, from_end)
+
+    def _stand(self, from_end: float) -> None:
+        self._is_filling = False
+        self.scroll_to(y=self.max_scroll_y - from_end, animate=False, immediate=True)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """The top is where older turns are waiting."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < 1 <= old_value and self._above:
+            self.run_worker(self.fill_above(), group="older")
+
+    def count_new_lines(self) -> int:
+        """Lines that came since the view left the end; 0 at the end."""
+        if self.is_at_end:
+            self._height_seen = self.virtual_size.height
+        return max(self.virtual_size.height - self._height_seen, 0)
+
+    def turn_of(self, message_id: int) -> Turn | None:
+        return next((turn for turn in self.turns if turn.message.id == message_id), None)
+
+    @property
+    def last_answer(self) -> AnswerTurn | None:
+        answers = [turn for turn in self.turns if isinstance(turn, AnswerTurn)]
+        return answers[-1] if answers else None
+
+    @property
+    def last_question(self) -> QuestionTurn | None:
+        questions = [turn for turn in self.turns if isinstance(turn, QuestionTurn)]
+        return questions[-1] if questions else None
+
+    def make_turn(self, message: Message, siblings: tuple[int, ...] = ()) -> Turn:
+        if message.role == "user":
+            return QuestionTurn(message, siblings)
+        return AnswerTurn(message, siblings, self._continue_key)
+
+    def _turn(self, message: Message) -> Turn:
+        return self.make_turn(message, self._siblings.get(message.id, ()))
+
+    def _show_older(self) -> None:
+        self._older.display = bool(self._above)
+        if self._above:
+            self._older.update(Content(f"▴ {words.plural(len(self._above), 'earlier message')}"))
