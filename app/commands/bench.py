@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from app.arguments import add_model, add_options
-from engine.errors import LocalchatError
+from app.arguments import add_model, add_options, nearest
+from engine.errors import LocalchatError, UsageError
 
 if TYPE_CHECKING:
     from app.console import Console
@@ -43,7 +43,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     paths = Paths.default()
     settings = read_settings(paths, args.option)
     path = choose_model(args.model, settings, paths)
-    report = measure(str(path), settings, args.kv, args.full, console)
+    job = {
+        "path": str(path),
+        "kv_types": kv_types(args.kv, settings),
+        "threads": settings.engine.threads,
+        "flash": settings.engine.flash,
+        "full": args.full,
+    }
+    report = measure(job, console)
     if args.json:
         console.json(report)
     else:
@@ -51,30 +58,78 @@ def run(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def measure(
-    path: str, settings: Settings, kv: str | None, full: bool, console: Console
-) -> dict[str, Any]:
-    """Runs the measuring process; its progress lines become a status line."""
+def measure(job: dict[str, Any], console: Console) -> dict[str, Any]:
+    """Runs the measuring process; its progress is a status line. Raises what it reports."""
     import json
+    import os
     import subprocess
 
     from app.submission import as_error
-    from engine.client import worker_environment
+    from engine.backends.llama_cpp.threads import worker_environment
     from engine.events import ErrorInfo
 
-    engine = settings.engine
-    job = {
-        "path": path,
-        "kv_types": kv or engine.kv_type,
-        "threads": engine.threads,
-        "flash": engine.flash,
-        "full": full,
-    }
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-P", "-m", "engine.bench"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
+        env=worker_environment(os.environ),
         text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(job))
+        process.stdin.close()
+        for line in process.stdout:
+            message = json.loads(line)
+            if "error" in message:
+                raise as_error(ErrorInfo(**message["error"]))
+            if "report" in message:
+                console.clear_status()
+                report: dict[str, Any] = message["report"]
+                return report
+            console.status(message["progress"])
+    raise LocalchatError(
+        "The measuring process ended early.",
+        f"Its exit status was {process.returncode}.",
+        "Try a smaller model, or close other programs.",
     )
-    return {}
+
+
+def kv_types(kv: str | None, settings: Settings) -> list[str]:
+    """Those to measure: the one in use, the named one, or all that this backend knows."""
+    from engine.backends.llama_cpp.kv_types import KV_TYPES
+
+    if kv is None:
+        return [settings.engine.kv_type]
+    if kv == "all":
+        return [name for name in KV_TYPES if name != "auto"]
+    if kv not in KV_TYPES:
+        guess = nearest(kv, [*KV_TYPES, "all"])
+        hint = f"Did you mean {guess}?" if guess else f"Known: {', '.join(KV_TYPES)}, all."
+        raise UsageError(f"There is no kv_type {kv!r}.", "", hint)
+    return [kv]
+
+
+def as_table(report: dict[str, Any]) -> str:
+    from app.listing import table
+
+    rows = [
+        (
+            str(result["test"]),
+            str(result["kv_type"]),
+            f"{result['tokens_per_s']:,.1f}",
+            f"{result['bare_tokens_per_s']:,.1f}",
+            f"{result['ratio']:.3f}",
+            f"{result['computed_tokens']:,}",
+        )
+        for result in report["results"]
+    ]
+    header = ("test", "kv_type", "engine tok/s", "bare tok/s", "ratio", "computed")
+    flash = "on" if report["flash"] else "off"
+    lines = [
+        f"{report['model']} · {report['backend']} · {report['threads']} threads · flash {flash}",
+        table(header, rows, "llrrrr"),
+    ]
+    lines += [f"{one['kv_type']}: {one['reason']}" for one in report.get("skipped", [])]
+    return "\n".join(lines)
