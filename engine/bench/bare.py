@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from llama_cpp import llama_cpp
 
 CALL_TOKENS = 512
@@ -70,9 +71,14 @@ class BareLoop:
         if llama_cpp.llama_decode(self._context, batch):
             raise RuntimeError("llama.cpp could not compute in the bare loop")
 
-    def _best(self, index: int) -> int:
+    def logits(self, index: int) -> npt.NDArray[np.float32]:
+        """Scores [vocab_size] after token `index` of the last call; valid until the next."""
         pointer = llama_cpp.llama_get_logits_ith(self._context, index)
-        return int(np.ctypeslib.as_array(pointer, (self._vocab_size,)).argmax())
+        scores: npt.NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._vocab_size,))
+        return scores
+
+    def _best(self, index: int) -> int:
+        return int(self.logits(index).argmax())
 
     # ---- memory
 

@@ -49,7 +49,7 @@ class Script:
         model.write_bytes(b"")
         history = History.open(paths.database, paths.locks)
         self.session = Session(history, self.client, Settings(), paths)
-        self.session.load = lambda *_a, **_k: self.client.now  # type: ignore[method-assign,assignment,return-value]
+        self.session.load = lambda *_a, **_k: self.client.now  # type: ignore[method-assign,assignment]
         self.out = io.StringIO()
         console = Console(out=self.out, err=io.StringIO())
         self.mode = JsonMode(self.session, Settings(), None, console, None)

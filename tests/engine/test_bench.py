@@ -1,0 +1,102 @@
+"""Laws of the benchmark: fair shares, honest medians, and the same work for both loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine.backends.llama_cpp.backend import LlamaCppBackend
+from engine.backends.llama_cpp.loader import load_model
+from engine.backends.llama_cpp.model import LoadedModel
+from engine.backends.llama_cpp.settings import BackendOptions
+from engine.bench import measure
+from engine.bench.__main__ import opened, shape_of
+from engine.bench.bare import BareLoop
+from engine.bench.depth import STRETCH, parked_state, synthetic_state
+from engine.bench.job import Job, Lap, Measured, shares
+from engine.bench.measure import Bench
+
+
+def test_shares_are_whole_nearly_equal_and_add_up() -> None:
+    for total in (20, 64, 128, 3):
+        parts = shares(total, 5)
+        assert sum(parts) == total
+        assert max(parts) - min(parts) <= 1
+
+
+def test_a_report_is_the_ratio_of_medians() -> None:
+    engine = tuple(Lap(10, seconds) for seconds in (1.0, 2.0, 4.0))
+    bare = tuple(Lap(10, seconds) for seconds in (1.0, 1.0, 100.0))
+    report = Measured("tg128", "f16", engine, bare, 32).as_object()
+    assert report == {
+        "test": "tg128",
+        "kv_type": "f16",
+        "tokens_per_s": 5.0,
+        "bare_tokens_per_s": 10.0,
+        "ratio": 0.5,
+        "computed_tokens": 32,
+    }
+
+
+@pytest.fixture(scope="module")
+def model(starter_model: Path) -> Iterator[LoadedModel]:
+    loaded = load_model(starter_model, BackendOptions(), lambda _done, _total: True)
+    yield loaded
+    loaded.close()
+
+
+@pytest.fixture
+def both(model: LoadedModel) -> Iterator[tuple[Bench, LlamaCppBackend]]:
+    with opened(model, Job(str(model.path)), "auto") as made:
+        yield made
+
+
+@pytest.mark.model
+def test_turns_compute_only_what_is_new(
+    both: tuple[Bench, LlamaCppBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "TURNS", 5)
+    measured = measure.turns(both[0])
+    # Sixteen new tokens a turn, and the last one written, which was not read yet.
+    assert measured.computed_tokens == 5 * 16 + 4
+    assert len(measured.engine) == len(measured.bare) == 5
+    assert sum(lap.tokens for lap in measured.engine) == 5 * 16
+
+
+@pytest.mark.model
+def test_every_round_of_reading_computes_the_whole_prompt(
+    both: tuple[Bench, LlamaCppBackend], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "PROMPT", 48)
+    measured = measure.reading(both[0], deadline=0.0)
+    assert measured.computed_tokens == 48
+    assert len(measured.engine) == measure.LEAST_ROUNDS
+
+
+@pytest.mark.model
+def test_a_copied_depth_computes_as_the_same_text_that_was_read(
+    both: tuple[Bench, LlamaCppBackend], model: LoadedModel
+) -> None:
+    bench, backend = both
+    depth = 2 * STRETCH
+    builder = BareLoop(model.handle, model.vocab_size, shape_of(backend, 2))
+    try:
+        state = synthetic_state(builder, bench.ids, depth)
+        # The first stretch is untouched: going on behind it is as if nothing had been copied.
+        builder.cut(STRETCH)
+        builder.forward(bench.ids[5:6], STRETCH, last=True)
+        after_copy = np.array(builder.logits(0))
+        builder.clear()
+        builder.read(bench.ids[:STRETCH])
+        builder.forward(bench.ids[5:6], STRETCH, last=True)
+        assert np.abs(after_copy - np.array(builder.logits(0))).max() < 0.1
+    finally:
+        builder.close()
+    ids = tuple(bench.ids[:STRETCH]) * 2
+    assert bench.engine.adopt("deep", ids, parked_state(backend, state, depth))
+    bench.engine.begin([*ids, *bench.ids[:4]], 2, "deep")
+    usage = bench.engine.finish().usage
+    assert (usage.restored_tokens, usage.computed_tokens) == (depth, 4)
