@@ -126,6 +126,7 @@ class Engine:
             return []
         if request.conversation and request.priority is Priority.INTERACTIVE:
             self.cache.open(request.conversation)
+            self._set.kept.shrink()
         started = self._clock()
         self._set.attach(sequence, self._running)
         sequence.clocks.restore_s = self._clock() - started

@@ -12,6 +12,8 @@ NEWEST_WEIGHT = 0.5
 """Share of the newest measurement in the moving average: two steps after a change the rate is
 right.
 """
+CLOCK_RESOLUTION_S = 1e-6
+"""Least time that a step is taken to have lasted."""
 
 
 class Rates:
@@ -39,7 +41,8 @@ class Rates:
             self._decode_s = _average(self._decode_s, seconds)
         elif prefill_tokens >= SMALLEST_MEASURED_PIECE:
             decode_s = self._decode_s if decode_rows else 0.0
-            token_s = max(seconds - decode_s, 0.1 * seconds) / prefill_tokens
+            spent_s = max(seconds - decode_s, 0.1 * seconds, CLOCK_RESOLUTION_S)
+            token_s = spent_s / prefill_tokens
             bucket = depth.bit_length()
             self._prefill_s[bucket] = _average(self._prefill_s.get(bucket, 0.0), token_s)
 

@@ -20,6 +20,8 @@ SMALLEST_PIECE = 16
 """Prompt tokens of a step even where the rate allows fewer: below this the weights are read for
 nearly nothing.
 """
+SMALLEST_CHUNK = 4
+"""With fewer tokens a piece, a single one could be left over again and again."""
 UNMEASURED_PIECE = 128
 UNMEASURED_PIECE_STREAMING = 32
 """First pieces, before any rate is known."""
@@ -120,7 +122,7 @@ class Scheduler:
     def _piece(self, sequence: Sequence, wanted: int) -> int:
         """At most `wanted` tokens, so that neither this piece nor the next ends in one row."""
         to_mark = self._to_mark(sequence)
-        wanted = min(wanted, self._config.chunk)
+        wanted = min(wanted, max(self._config.chunk, SMALLEST_CHUNK))
         if wanted >= to_mark:
             wanted = to_mark
         elif wanted >= self._config.micro_batch:

@@ -58,6 +58,7 @@ class KeptStates:
             for useless in self._cache.contained_in(entry):
                 self._forget(useless)
         self._cache.add(entry)
+        self.shrink()
 
     def replace(self, entry: KeptSequence) -> None:
         """Keep `entry` in the place of the conversation's state that begins most like it."""
@@ -80,7 +81,7 @@ class KeptStates:
     def adopt(self, entry: KeptSequence) -> None:
         """Keep a parked state that came from elsewhere, within the budget."""
         self._cache.add(entry)
-        self._shrink(0)
+        self.shrink()
 
     def export(self, conversation: str) -> KeptState | None:
         """The newest state of a conversation; it is parked from then on."""
@@ -94,7 +95,7 @@ class KeptStates:
 
     def _park(self, entry: KeptSequence, paused_bytes: int) -> None:
         expected = int(entry.state.length * self._facts.kv_bytes_per_token)
-        self._shrink(paused_bytes + expected)
+        self.shrink(paused_bytes + expected)
         fits = self._cache.parked_bytes + expected + paused_bytes <= self._cache.budget_bytes
         if not fits and not self._cache.is_pinned(entry):
             self._forget(entry)
@@ -104,9 +105,10 @@ class KeptStates:
         except MemoryError:
             self._cache.remove(entry)
             return
-        self._shrink(paused_bytes)
+        self.shrink(paused_bytes)
 
-    def _shrink(self, incoming_bytes: int) -> None:
+    def shrink(self, incoming_bytes: int = 0) -> None:
+        """Give up parked states until `incoming_bytes` more are within the budget."""
         for entry in self._cache.excess(incoming_bytes):
             self._forget(entry)
 
