@@ -54,11 +54,11 @@ class Prepared:
 
 def prepare(job: RenderJob) -> Prepared:
     plain, marked, slots = [], [], list[Slot]()
+    safe = partial(_safe, job.controls)
     for index, turn in enumerate(job.turns):
         message = _message(turn, job.parse_arguments)
-        safe = _change(message, lambda _, text: _safe(text, job.controls))
-        plain.append(safe)
-        marked.append(_change(message, _marker(index, slots, job.controls)))
+        plain.append(_change(message, lambda _, text: safe(text), safe))
+        marked.append(_change(message, _marker(index, slots, safe), safe))
     return Prepared(plain, marked, tuple(slots))
 
 
@@ -82,24 +82,28 @@ def _call(call: dict[str, Any], parse_arguments: bool) -> dict[str, Any]:
     return {**call, "function": function}
 
 
-def _change(message: dict[str, Any], change: Callable[[str, str], str]) -> dict[str, Any]:
+def _change(
+    message: dict[str, Any],
+    change: Callable[[str, str], str],
+    change_key: Callable[[str], str],
+) -> dict[str, Any]:
     """Every text of a message but its role; `change` gets the field's name and the text."""
     return {
-        key: value if key == "role" else map_texts(value, partial(change, key))
+        key: value if key == "role" else map_texts(value, partial(change, key), change_key)
         for key, value in message.items()
     }
 
 
-def _safe(text: str, controls: ControlTexts) -> str:
+def _safe(controls: ControlTexts, text: str) -> str:
     return controls.broken(escape(_SURROGATES.sub("\ufffd", text)))
 
 
-def _marker(index: int, slots: list[Slot], controls: ControlTexts) -> Callable[[str, str], str]:
+def _marker(index: int, slots: list[Slot], safe: Callable[[str], str]) -> Callable[[str, str], str]:
     fields: dict[str, Field] = {"content": "content", "reasoning_content": "reasoning"}
 
     def mark(key: str, text: str) -> str:
         shown = _SURROGATES.sub("\ufffd", text).strip()
         slots.append(Slot(index, fields.get(key, "other"), shown))
-        return enclose(_safe(text, controls), len(slots) - 1)
+        return enclose(safe(text), len(slots) - 1)
 
     return mark

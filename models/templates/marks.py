@@ -9,7 +9,7 @@ ids.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Set
 
 START, END, BREAK, ESCAPE = "\ufdd0", "\ufdd1", "\ufdd2", "\ufdd3"
 _DIGITS = "\ufdd8\ufdd9\ufdda\ufddb\ufddc\ufddd\ufdde\ufddf"
@@ -57,6 +57,23 @@ class ControlTexts:
         starts = "".join(re.escape(first) for first in sorted({text[0] for text in self._texts}))
         self._candidate = re.compile(f"[{starts}]") if starts else None
 
+    @property
+    def longest(self) -> int:
+        """Characters of the longest spelling."""
+        return self._lengths[0] if self._lengths else 0
+
+    def unbroken(
+        self, text: str, start: int, end: int, breaks: Set[int]
+    ) -> Iterator[tuple[int, int]]:
+        """The spellings inside text[start:end] that no break lies in, one after the other."""
+        position = start
+        while (found := self.find(text, position, end)) is not None:
+            if any(at in breaks for at in range(found[0] + 1, found[1])):
+                position = found[0] + 1
+                continue
+            yield found
+            position = found[1]
+
     def find(self, text: str, start: int, end: int) -> tuple[int, int] | None:
         """The first, and there the longest, spelling inside text[start:end]."""
         if self._candidate is None:
@@ -79,12 +96,16 @@ class ControlTexts:
         return "".join(pieces) + text[done:] if pieces else text
 
 
-def map_texts(value: object, change: Callable[[str], str]) -> object:
-    """A JSON-like value with every text in it changed, keys included."""
+def map_texts(
+    value: object, change: Callable[[str], str], change_key: Callable[[str], str]
+) -> object:
+    """A JSON-like value with every text in it changed; keys in their own way."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list | tuple):
-        return [map_texts(item, change) for item in value]
+        return [map_texts(item, change, change_key) for item in value]
     if isinstance(value, dict):
-        return {change(str(key)): map_texts(item, change) for key, item in value.items()}
+        return {
+            change_key(str(key)): map_texts(item, change, change_key) for key, item in value.items()
+        }
     return value

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from models.templates.common_prefix import common_prefix, common_suffix
 from models.templates.job import Field, Prepared, RenderJob, Slot
-from models.templates.marks import MARK, START, number, unescaped
+from models.templates.marks import MARK, START, ControlTexts, number, unescaped
 from models.templates.turns import Turn
 
 
@@ -40,9 +40,9 @@ class Rendered:
 
 def read_marks(job: RenderJob, prepared: Prepared, plain: str, marked: str) -> Rendered:
     """The plain text with its spans; where marks changed what the template did, the next best."""
-    found = _parse(marked, prepared.slots)
+    found = _parse(marked, prepared.slots, job.controls)
     if _without_enclosure(marked) != plain:
-        found = _relocate(found, _parse(plain, prepared.slots), prepared.slots)
+        found = _relocate(found, _parse(plain, prepared.slots, job.controls))
     if job.continue_last:
         found = _cut_after_last(found, len(job.turns) - 1)
     seen = {span.message for span in found.spans if span.field == "content"}
@@ -96,17 +96,29 @@ class _Reader:
                 return
         self.ends.append((slot, self.length))
 
-    def spans(self, text: str) -> Iterator[tuple[int, int, int]]:
-        """Slot, start and end; of a half-marked text, what is left of the original."""
+    def spans(self, text: str, controls: ControlTexts) -> Iterator[tuple[int, int, int]]:
+        """Slot, start and end; of a half-marked text, what is left of the original.
+
+        A guessed border never takes in a control token that the template wrote.
+        """
         yield from self.closed
+        breaks = frozenset(self.breaks)
         for slot, start in self.open:
-            rest = text[start : start + len(self.slots[slot].text)]
-            yield slot, start, start + common_prefix(rest, self.slots[slot].text)
+            original = self.slots[slot].text
+            end = start + common_prefix(text[start : start + len(original)], original)
+            near = min(end + controls.longest, len(text))
+            for first, _ in controls.unbroken(text, start, near, breaks):
+                end = min(end, first)
+            yield slot, start, end
         for slot, end in self.ends:
-            yield slot, end - common_suffix(text[:end], self.slots[slot].text), end
+            start = end - common_suffix(text[:end], self.slots[slot].text)
+            near = max(start - controls.longest, 0)
+            for _, last in controls.unbroken(text, near, end, breaks):
+                start = max(start, last)
+            yield slot, start, end
 
 
-def _parse(marked: str, slots: tuple[Slot, ...]) -> _Parsed:
+def _parse(marked: str, slots: tuple[Slot, ...], controls: ControlTexts) -> _Parsed:
     reader, position = _Reader(slots), 0
     for match in MARK.finditer(marked):
         reader.add(marked[position : match.start()])
@@ -116,7 +128,7 @@ def _parse(marked: str, slots: tuple[Slot, ...]) -> _Parsed:
     text = "".join(reader.pieces)
     spans = _disjoint(
         Span(slots[slot].message, slots[slot].field, start, end)
-        for slot, start, end in reader.spans(text)
+        for slot, start, end in reader.spans(text, controls)
     )
     return _Parsed(text, spans, frozenset(reader.breaks))
 
@@ -135,7 +147,7 @@ def _without_enclosure(marked: str) -> str:
     return MARK.sub(lambda match: "" if match["slot"] else match[0], marked)
 
 
-def _relocate(marked: _Parsed, plain: _Parsed, slots: tuple[Slot, ...]) -> _Parsed:
+def _relocate(marked: _Parsed, plain: _Parsed) -> _Parsed:
     """The marked text's spans, moved into the plain text; all of the marked one if that fails."""
     shift = len(plain.text) - len(marked.text)
     same = common_prefix(marked.text, plain.text)

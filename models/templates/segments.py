@@ -47,13 +47,7 @@ def segments(
 
 def _control_places(rendered: Rendered, controls: ControlTexts) -> Iterator[tuple[int, int]]:
     for start, end in _gaps(rendered):
-        position = start
-        while (found := controls.find(rendered.text, position, end)) is not None:
-            if any(found[0] < barrier < found[1] for barrier in rendered.barriers):
-                position = found[0] + 1
-                continue
-            yield found
-            position = found[1]
+        yield from controls.unbroken(rendered.text, start, end, rendered.barriers)
 
 
 def _gaps(rendered: Rendered) -> Iterator[tuple[int, int]]:

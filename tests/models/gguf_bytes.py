@@ -112,7 +112,7 @@ EMBEDDING, HEADS, KV_HEADS, HEAD, FEED, VOCAB = 64, 4, 2, 32, 96, 40
 
 
 def tiny_llama(layers: int = 2, architecture: str = "llama", **changes: Any) -> GGUFBytes:
-    """Hidden 64, 4 heads of 32 (not 64 / 4), 2 KV heads; `changes` replace keys, None removes one."""
+    """Hidden 64, 4 heads of 32 (not 64 / 4), 2 KV heads."""
     a = architecture
     keys: dict[str | bytes, Any] = {
         "general.architecture": architecture,
