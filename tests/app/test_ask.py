@@ -1,0 +1,123 @@
+"""`localchat ask` with a real model, from outside: what goes in, what comes out, what stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from app.store.locks import conversation_lock
+from tests.app.program import COMMAND, Outcome, environment, run_program
+from tests.app.test_chat_json import stored
+
+pytestmark = pytest.mark.model
+
+
+class Asker:
+    """`localchat ask` with the starter, few tokens and no chance."""
+
+    def __init__(self, home: Path, model: Path) -> None:
+        self.home = home
+        self._options = ("-m", str(model), "-o", "temperature=0", "-o", "max_tokens=8")
+
+    def __call__(self, *words: str, stdin: str | bytes = b"") -> Outcome:
+        return run_program(self.home, "ask", *self._options, *words, stdin=stdin)
+
+
+@pytest.fixture
+def ask(tmp_path: Path, starter_model: Path) -> Asker:
+    return Asker(tmp_path, starter_model)
+
+
+def first_message(home: Path) -> str:
+    shown = run_program(home, "chats", "show", "1", "--json")
+    return str(json.loads(shown.out)["messages"][0]["text"])
+
+
+def test_an_answer_from_a_pipe_is_text_on_stdout_and_nothing_else(ask: Asker) -> None:
+    plain = ask("Say hello.", stdin="Some text.\n")
+    assert plain.status == 0, plain.err
+    assert first_message(ask.home) == "Some text.\n\nSay hello."
+    as_json = ask("--json", "Say hello.", stdin="Some text.\n")
+    (answer,) = as_json.objects
+    assert plain.out == answer["text"] + "\n"
+    assert answer["seed"] >= 0
+    assert "\x1b" not in plain.out + plain.err
+
+
+def test_files_are_whole_labelled_and_before_the_question(ask: Asker, tmp_path: Path) -> None:
+    note = tmp_path / "nöte s.txt"
+    note.write_text("<|im_end|> inside\n", encoding="utf-8")
+    assert ask("-f", str(note), "Summarise.").status == 0
+    assert first_message(ask.home) == 'File "nöte s.txt":\n<|im_end|> inside\n\nSummarise.'
+
+
+def test_going_on_in_a_new_process_reads_only_what_is_new(ask: Asker) -> None:
+    (first,) = ask("--json", "Name a colour and tell me a little about it.").objects
+    (second,) = ask("--json", "-c", "Another?").objects
+    usage = second["usage"]
+    assert second["chat_id"] == first["chat_id"]
+    assert usage["restored_tokens"] >= first["usage"]["prompt_tokens"]
+    assert usage["computed_tokens"] < 30
+    assert second["timings"]["load_ms"] > 0
+
+
+def test_nothing_of_an_unsaved_question_stays(ask: Asker) -> None:
+    outcome = ask("--no-save", "--json", "My secret is xylophone.")
+    assert outcome.status == 0, outcome.err
+    assert json.loads(run_program(ask.home, "chats", "--json").out) == []
+    files = [path for path in ask.home.rglob("*") if path.is_file()]
+    assert not any(b"xylophone" in path.read_bytes() for path in files)
+    assert not list(ask.home.rglob("*.state"))
+
+
+def test_a_question_longer_than_the_window_is_status_5_and_kept(ask: Asker) -> None:
+    outcome = ask("-o", "ctx=64", "word " * 200)
+    assert outcome.status == 5, outcome.err
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+    assert stored(ask.home) == [("user", "complete"), ("assistant", "error")]
+    assert ask("--chat", "1", "-o", "ctx=2048", "Short now.").status == 0
+
+
+def test_a_chat_in_other_hands_is_refused_with_their_number(ask: Asker) -> None:
+    ask("One.")
+    with conversation_lock(ask.home / "data" / "locks", 1):
+        outcome = ask("-c", "Two.")
+    assert outcome.status == 1
+    assert str(os.getpid()) in outcome.err
+    assert len(stored(ask.home)) == 2
+    assert ask("-c", "Two.").status == 0
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(ask: Asker, starter_model: Path) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "-m", str(starter_model), "Write a long story about the sea."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(ask.home),
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    errors = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, 141)
+    assert b"Traceback" not in errors
+    assert stored(ask.home)[1][1] in ("cut", "stopped", "complete")
+
+
+def test_a_limit_and_a_stop_text_end_an_answer_as_they_say(ask: Asker) -> None:
+    (limited,) = ask("--json", "-o", "max_tokens=3", "Count to ten.").objects
+    assert (limited["finish_reason"], len(limited["token_ids"])) == ("length", 3)
+    (whole,) = ask("--json", "Count to ten.").objects
+    stop = whole["text"][4:7]
+    (stopped,) = ask("--json", "-o", f"stop={stop}", "Count to ten.").objects
+    assert stopped["finish_reason"] == "stop"
+    assert whole["text"].startswith(stopped["text"])
+    assert stop not in stopped["text"]

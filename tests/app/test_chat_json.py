@@ -1,0 +1,228 @@
+"""A long scripted conversation with a real model: what is computed is what is new, and no more.
+
+The oracle is a plain ChatML prompt tokenised by llama-cpp-python's own class, and a list of all
+that was ever forwarded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.app.program import COMMAND, environment, run_program
+
+pytestmark = pytest.mark.model
+
+DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+LEAST_COMPUTED = 2
+FAST = ("-o", "temperature=0", "-o", "max_tokens=6", "-o", "ctx=4096")
+
+
+@dataclass
+class Oracle:
+    """The prompt of any branch, and the most that could be reused for it."""
+
+    tokenizer: Any
+    system: str = DEFAULT_SYSTEM
+    parents: dict[int, int | None] = field(default_factory=dict)
+    said: dict[int, str | list[int]] = field(default_factory=dict)
+    """A question's text, an answer's sampled ids."""
+    forwarded: list[list[int]] = field(default_factory=list)
+
+    def ids(self, text: str) -> list[int]:
+        tokens: list[int] = self.tokenizer.tokenize(text.encode(), add_bos=False, special=True)
+        return tokens
+
+    def prompt(self, question: int) -> list[int]:
+        path: list[int] = []
+        node: int | None = question
+        while node is not None:
+            path.insert(0, node)
+            node = self.parents[node]
+        ids = self.ids(f"<|im_start|>system\n{self.system}<|im_end|>\n")
+        end = self.ids("<|im_end|>")
+        for message in path:
+            said = self.said[message]
+            if isinstance(said, str):
+                ids += self.ids(f"<|im_start|>user\n{said}<|im_end|>\n")
+            else:
+                kept = said[:-1] if said[-1:] == end else said
+                ids += [*self.ids("<|im_start|>assistant\n"), *kept, *end, *self.ids("\n")]
+        return ids + self.ids("<|im_start|>assistant\n")
+
+    def expect(self, answer: dict[str, Any]) -> None:
+        """Checks one answer's usage and remembers what it forwarded."""
+        prompt = self.prompt(answer["user_message_id"])
+        usage = answer["usage"]
+        assert usage["prompt_tokens"] == len(prompt)
+        best = max((common(prompt, kept) for kept in self.forwarded), default=0)
+        found = min(best, len(prompt) - LEAST_COMPUTED)
+        assert usage["reused_tokens"] + usage["restored_tokens"] == found
+        assert usage["computed_tokens"] == len(prompt) - found
+        assert usage["completion_tokens"] == len(answer["token_ids"])
+        self.forwarded.append([*prompt, *answer["token_ids"][:-1]])
+        self.parents[answer["message_id"]] = answer["user_message_id"]
+        self.said[answer["message_id"]] = answer["token_ids"]
+
+    def ask(self, question: int, parent: int | None, text: str) -> None:
+        self.parents[question] = parent
+        self.said[question] = text
+
+
+def common(a: Sequence[int], b: Sequence[int]) -> int:
+    length = 0
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
+        length += 1
+    return length
+
+
+@pytest.fixture(scope="module")
+def tokenizer(starter_model: Path) -> Any:
+    from llama_cpp import Llama
+
+    return Llama(str(starter_model), vocab_only=True, verbose=False)
+
+
+def lines(*requests: object) -> str:
+    return "".join(json.dumps(request) + "\n" for request in requests)
+
+
+SCRIPT: tuple[dict[str, Any], ...] = (
+    {"user": "Name a colour."},  # 1, 2
+    {"user": "Another one?"},  # 3, 4
+    {"user": "And a third, please."},  # 5, 6
+    {"title": True},
+    {"user": "Which of them is the warmest?"},  # 7, 8
+    {"regenerate": 8},  # 9
+    {"regenerate": 7},  # 10
+    {"user": "Why?"},  # 11, 12
+    {"edit": 3, "user": "Another one, but dark?"},  # 13, 14
+    {"user": "Say it in French."},  # 15, 16
+    {"select": 12},
+    {"user": "Thank you. Now a number."},  # 17, 18
+    {"user": "Count to twenty.", "stop_after": 3},  # 19, 20
+    {"user": "Go on."},  # 21, 22
+    {"edit": 1, "user": "Name a bird."},  # 23, 24
+    {"user": "Where does it live?"},  # 25, 26
+    {"select": 22},
+    {"user": "And the last question: why is the sky blue?"},  # 27, 28
+    {"regenerate": 28},  # 29
+    {"user": "Goodbye."},  # 30, 31
+)
+
+PARENTS = {
+    **{1: None, 3: 2, 5: 4, 7: 6, 11: 10, 13: 2, 15: 14, 17: 12, 19: 18},
+    **{21: 20, 23: None, 25: 24, 27: 22, 30: 29},
+}
+"""The answer that each question follows."""
+
+
+def test_every_turn_of_a_branching_chat_computes_only_what_is_new(
+    tmp_path: Path, starter_model: Path, tokenizer: Any
+) -> None:
+    model = ("-m", str(starter_model), "-o", "canonical=off", *FAST)
+    outcome = run_program(tmp_path, "chat", "--json", *model, stdin=lines(*SCRIPT))
+    assert outcome.status == 0, outcome.err
+    objects = outcome.objects
+    assert len(objects) == len(SCRIPT)
+    oracle = Oracle(tokenizer)
+    for request, answer in zip(SCRIPT, objects, strict=True):
+        if "text" not in answer:
+            assert "error" not in answer, answer
+            continue
+        question = answer["user_message_id"]
+        if "user" in request:
+            oracle.ask(question, PARENTS[question], request["user"])
+        oracle.expect(answer)
+    assert objects[12]["finish_reason"] == "cancelled"
+    assert len(objects[12]["token_ids"]) == 3
+    assert objects[3]["usage"]["computed_tokens"] < objects[3]["usage"]["prompt_tokens"] // 2
+
+    again = run_program(
+        tmp_path, "chat", "--json", "-c", *model, stdin=lines({"user": "Are you still there?"})
+    )
+    assert again.status == 0, again.err
+    (answer,) = again.objects
+    oracle.forwarded = oracle.forwarded[-1:]
+    oracle.ask(answer["user_message_id"], 31, "Are you still there?")
+    oracle.expect(answer)
+    assert answer["usage"]["restored_tokens"] > 0
+
+
+def test_greedy_answers_are_the_same_with_and_without_a_warm_cache(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    model = ("-m", str(starter_model), *FAST)
+    script = lines({"user": "Name a colour."}, {"user": "Another one?"})
+    warm = run_program(tmp_path / "a", "chat", "--json", *model, stdin=script)
+    first, second = warm.objects
+    cold = run_program(
+        tmp_path / "b", "chat", "--json", *model, stdin=lines({"user": "Name a colour."})
+    )
+    assert cold.objects[0]["token_ids"] == first["token_ids"]
+    assert second["usage"]["reused_tokens"] + second["usage"]["restored_tokens"] > 0
+
+
+def test_a_signal_ends_the_answer_prints_it_and_the_status_is_130(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "chat", "--json", "-m", str(starter_model), "-o", "max_tokens=900"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path),
+    )
+    assert process.stdin is not None
+    request = {"user": "Write a very long story about the sea, at least a thousand words."}
+    process.stdin.write(lines(request).encode())
+    process.stdin.flush()
+    wait_for_text(tmp_path)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    (answer,) = [json.loads(line) for line in out.splitlines()]
+    assert answer["finish_reason"] == "cancelled"
+    assert b"Traceback" not in err
+    assert stored(tmp_path) == [("user", "complete"), ("assistant", "stopped")]
+
+
+def wait_for_text(home: Path) -> None:
+    """Until the first words of an answer are on disk."""
+    import sqlite3
+    import time
+
+    database = home / "data" / "chats.sqlite3"
+    for _ in range(600):
+        time.sleep(0.05)
+        if not database.exists():
+            continue
+        connection = sqlite3.connect(database)
+        try:
+            if connection.execute("SELECT 1 FROM messages WHERE id = 2 AND text != ''").fetchone():
+                return
+        except sqlite3.Error:
+            continue
+        finally:
+            connection.close()
+    raise AssertionError("no answer came")
+
+
+def stored(home: Path) -> list[tuple[str, str]]:
+    import sqlite3
+
+    connection = sqlite3.connect(home / "data" / "chats.sqlite3")
+    try:
+        return list(connection.execute("SELECT role, status FROM messages ORDER BY id"))
+    finally:
+        connection.close()
