@@ -18,7 +18,6 @@ from models.description import ModelDescription, describe
 from models.folders import Candidate, ModelFolder, candidates
 from models.folders import default_folders as _default_folders
 from models.free_memory import free_memory
-from models.loaders.foreign import explain_piece, part_of
 from models.loaders.split import part_name
 from models.memory import choose_context, kv_bytes_per_token
 from models.sizes import show_bytes, show_name, show_text
@@ -222,9 +221,6 @@ def _by_path(text: str) -> Candidate | None:
     looks_like_path = os.sep in text or (os.altsep or os.sep) in text
     if not os.path.exists(path) and not looks_like_path:
         return None
-    piece = part_of(path)
-    if piece is not None and os.path.exists(path):
-        raise explain_piece(path, piece)
     return Candidate(path, show_name(path), "path")
 
 

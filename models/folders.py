@@ -62,7 +62,7 @@ def default_folders(
 
 def candidates(folder: ModelFolder) -> Iterator[Candidate]:
     """Models below a folder, one for each split set, sorted by name."""
-    if folder.path.is_file():
+    if os.path.isfile(folder.path):
         yield Candidate(folder.path, show_name(folder.path), folder.source)
         return
     if folder.source == OLLAMA:

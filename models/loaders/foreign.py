@@ -39,8 +39,6 @@ def part_of(path: Path) -> re.Match[str] | None:
 
 def explain_foreign(path: Path, start: bytes, size: int) -> ModelFileError:
     """The error for a file whose first bytes are not GGUF's."""
-    if piece := part_of(path):
-        return explain_piece(path, piece)
     if size == 0:
         return ModelFileError(f"{show_name(path)} is empty.", "It has 0 bytes.", _AGAIN)
     text, next_step = _kind(start, size)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.errors import ModelFileError, ModelNotFound, UnsupportedModel
-from models.loaders.foreign import explain_directory, explain_foreign
+from models.loaders.foreign import explain_directory, explain_foreign, explain_piece, part_of
 from models.loaders.ggml_types import GGML_TYPES, GGMLType
 from models.loaders.metadata import (
     MAX_KEY_BYTES,
@@ -75,6 +75,8 @@ class _RawTensor:
 def read_gguf(path: Path) -> GGUFFile:
     """The header of one file. Raises ModelNotFound, ModelFileError or UnsupportedModel."""
     size = _size_of(path)
+    if piece := part_of(path):
+        raise explain_piece(path, piece)
     try:
         with path.open("rb") as stream:
             start = stream.read(4096)
