@@ -6,6 +6,7 @@ match.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from models.templates.common_prefix import common_prefix
 from models.tokenizers.base import Tokenizer
 
 _ANCHOR_BYTES = 12
+_MAX_CANDIDATES = 32
 _MAX_SHIFT = 8
 """White-space characters of the template that an answer's first token may have swallowed."""
 
@@ -73,7 +75,7 @@ def find_splice(
         target = text[start - shift : limit].encode()
         for island in found:
             for first in _candidates(island, target):
-                splice = _longest(island, first, target, start - shift, text)
+                splice = _longest(island, first, target, start - shift)
                 if splice and splice.end > start and (best is None or splice.end >= best.end):
                     best = splice
     return best
@@ -87,32 +89,33 @@ def _borders(pieces: list[bytes]) -> tuple[int, ...]:
 
 
 def _candidates(island: _Island, target: bytes) -> Iterator[int]:
-    """Indexes of ids at which the target may begin."""
+    """Indexes of ids at which the target may begin: likely ones first, and not too many.
+
+    An answer that repeats itself has thousands of places that begin like it.
+    """
     yield 0
-    index_at = {border: index for index, border in enumerate(island.borders[:-1])}
-    anchor = target[:_ANCHOR_BYTES]
-    place = island.data.find(anchor) if anchor else -1
-    while place >= 0:
-        if index_at.get(place, 0):
-            yield index_at[place]
-        place = island.data.find(anchor, place + 1)
+    core, anchor = target.rstrip(), target[:_ANCHOR_BYTES]
+    places = [island.data.rfind(core)] if core else []
+    place = len(island.data)
+    while len(places) <= _MAX_CANDIDATES and place >= 0 and anchor:
+        place = island.data.rfind(anchor, 0, place + len(anchor) - 1)
+        places.append(place)
+    for place in places:
+        index = bisect_left(island.borders, place)
+        if place > 0 and island.borders[index] == place:
+            yield index
 
 
-def _longest(island: _Island, first: int, target: bytes, start: int, text: str) -> Splice | None:
+def _longest(island: _Island, first: int, target: bytes, start: int) -> Splice | None:
     offset = island.borders[first]
     same = common_prefix(island.data[offset : offset + len(target)], target)
-    last = first
-    for index in range(first + 1, len(island.borders)):
-        length = island.borders[index] - offset
-        if length > same:
-            break
-        if _whole_characters(target, length):
-            last = index
+    last = bisect_right(island.borders, offset + same) - 1
+    while last > first and not _whole_characters(target, island.borders[last] - offset):
+        last -= 1
     if last == first:
         return None
     length = island.borders[last] - offset
-    end = start + len(target[:length].decode())
-    return Splice(start, end, island.ids[first:last])
+    return Splice(start, start + len(target[:length].decode()), island.ids[first:last])
 
 
 def _whole_characters(target: bytes, length: int) -> bool:

@@ -18,6 +18,7 @@ from models.templates.job import RenderJob
 from models.templates.kept_ids import KeptIds
 from models.templates.marks import ControlTexts
 from models.templates.prompt import encode_prompt
+from models.templates.rendered import Rendered, Span
 from models.templates.segments import Run, segments
 from models.templates.turns import Turn
 from models.tokenizers.gguf_vocab import GGUFTokenizer
@@ -261,6 +262,36 @@ def test_without_a_template_the_text_goes_on(starter: GGUFTokenizer) -> None:
 
 
 # ---- laws that need no real vocabulary
+
+
+ANSWERS = st.lists(st.sampled_from(["ha", " ", "\n", "é", "ab", "<s>", "x"]), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(ANSWERS.map("".join), ANSWERS.map("".join), st.integers(0, 20))
+def test_kept_ids_never_change_what_a_prompt_says(said: str, now: str, cut: int) -> None:
+    tokenizer = ByteTokenizer()
+    turns = (Turn("user", "q"), Turn("assistant", now), Turn("user", " m"))
+    text = f"q\n{now}\n m"
+    spans = (Span(0, "content", 0, 1), Span(1, "content", 2, 2 + len(now)))
+    rendered = Rendered(text, spans if now else spans[:1], frozenset(), turns)
+    kept = {1: KeptIds((*tokenizer.encode(said)[: cut or None], 257, 104))}
+    found = encode_prompt(rendered, tokenizer, kept)
+    assert bytes(found.ids).decode() == text
+    assert not set(found.reused) & set(found.retokenised)
+    if now.strip() and not cut and said == now:
+        assert found.reused == (1,)
+
+
+def test_answers_that_repeat_themselves_are_found_quickly() -> None:
+    tokenizer = ByteTokenizer()
+    answer = "ha " * 30_000
+    rendered = Rendered(
+        f"q{answer}!", (Span(0, "content", 1, 1 + len(answer)),), frozenset(), (Turn("x", answer),)
+    )
+    thought = tokenizer.encode("hmm ha ha")
+    found = encode_prompt(rendered, tokenizer, {0: KeptIds(thought + tokenizer.encode(answer))})
+    assert found.reused == (0,)
 
 
 @pytest.mark.parametrize(
