@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 Group = Literal["anywhere", "chat", "prompt", "turn"]
 
@@ -99,7 +99,7 @@ SHOWN = {
 }  # fmt: skip
 
 
-def bindings(*groups: Group) -> list[Binding]:
+def bindings(*groups: Group) -> list[BindingType]:
     """Textual bindings of these groups; their ids are what the settings' `[keys]` override."""
     return [
         Binding(key.keys, key.action, key.label, show=key.footer, priority=key.priority, id=key.id)
@@ -127,6 +127,12 @@ def first_shown(action_id: str, overrides: Mapping[str, str]) -> str:
     """The first key of an action, for a hint such as `ctrl+e goes on`."""
     keys = overrides.get(action_id) or BY_ID[action_id].keys
     return shown(keys.split(",")[0])
+
+
+def key_names(action_id: str, overrides: Mapping[str, str]) -> list[str]:
+    """Textual's names of an action's keys."""
+    keys = overrides.get(action_id) or BY_ID[action_id].keys
+    return [name.strip() for name in keys.split(",") if name.strip()]
 
 
 def unknown_ids(ids: Iterable[str]) -> list[str]:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
@@ -23,7 +22,6 @@ from app.keys import KEYS, bindings, unknown_ids
 from app.screens.chat import ChatScreen
 from app.slash import SLASHES
 from app.themes import NAMES, THEMES, theme_name
-from app.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from app.paths import Paths
@@ -134,11 +132,6 @@ class LocalchatApp(App[int]):
             self.call_from_thread(self.exit, status, status)
 
     # ---- keys and commands
-
-    async def on_event(self, event: events.Event) -> None:
-        if isinstance(event, events.Key) and isinstance(self.focused, Prompt):
-            self.focused.key_time = event.time
-        await super().on_event(event)
 
     def action_help(self) -> None:
         if self.screen is self.chat_screen:

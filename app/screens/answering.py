@@ -1,4 +1,4 @@
-"""Sending, answering again, going on, stopping: the life of the running answer on the chat screen."""
+"""Sending, answering again, going on, stopping: the life of the running answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from textual.content import Content
 from textual.widgets import Static
 
 from app import messages as m
@@ -183,6 +182,7 @@ class Answering:
         if turn is not None:
             turn.begin()
         transcript.anchor()
+        await transcript.prune()
 
     async def handle(self, event: SessionEvent) -> None:
         from app.session import Answered, Notice
@@ -230,8 +230,8 @@ class Answering:
             await turn.finish(replace(turn.message, text=text, status=status), cause)  # type: ignore[arg-type]
         elif self._is_on_screen(run):
             self.restore(run.text)
-            await self.screen.transcript.mount(
-                ProblemBlock(Content(problem_words(cause)), markup=False, classes="problem")
+            await self.screen.transcript.add_block(
+                ProblemBlock(problem_words(cause), markup=False, classes="problem")
             )
         else:
             self.screen.tell(f"{cause.title} {cause.next_step}")
@@ -248,7 +248,7 @@ class Answering:
             self.restore(run.text)
 
     async def resume_view(self) -> None:
-        """The running answer's chat was opened again: what has arrived is shown, the rest follows."""
+        """The running answer's chat was opened again: what has arrived is shown."""
         run, turn = self.run, self.turn
         if run is None or turn is None:
             return

@@ -91,7 +91,7 @@ class ChatScreen(Screen[None]):
                 yield NewLines(id="new-lines", markup=False)
         yield UndoBar()
         yield Completions()
-        yield Prompt(self.settings.chat.enter_sends)
+        yield Prompt(self.settings.chat.enter_sends, self.overrides)
         yield Footer(self.overrides)
         yield Static(Content("Make the window a little larger."), id="too-small", markup=False)
 
@@ -203,8 +203,12 @@ class ChatScreen(Screen[None]):
     def _told(self, event: m.Told) -> None:
         from app.sanitize import clean
 
-        severity = "error" if event.is_problem else "information"
-        self.notify(clean(event.text), severity=severity, markup=False, timeout=6)
+        self.notify(
+            clean(event.text),
+            severity="error" if event.is_problem else "information",
+            markup=False,
+            timeout=6,
+        )
 
     @on(m.Shown)
     def _shown(self, event: m.Shown) -> None:

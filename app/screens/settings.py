@@ -1,4 +1,4 @@
-"""The settings in use, to read and to change for this run; the file is named for lasting changes."""
+"""The settings in use, to read and to change for this run; for longer there is the file."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ class SettingsPage(Page[str]):
         key = event.option_id or ""
         value = dict(self._rows)[key]
         shown = "" if value is None or value == () else str(value)
-        self.app.push_screen(
-            AskPage(short(key), "The new value, for this run:", shown),
-            lambda text: self.dismiss(f"{short(key)}={text}") if text is not None else None,
-        )
+
+        def take(text: str | None) -> None:
+            if text is not None:
+                self.dismiss(f"{short(key)}={text}")
+
+        self.app.push_screen(AskPage(short(key), "The new value, for this run:", shown), take)
 
 
 def short(key: str) -> str:

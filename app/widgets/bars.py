@@ -30,6 +30,10 @@ def spread(left: Content, right: Content, width: int) -> Content:
     return Content.assemble(left, " " * gap, right)
 
 
+TITLE_ROOM = 24
+"""The chat's title is shortened to this many columns before the model's name goes."""
+
+
 class TitleBar(Widget):
     """`localchat · Lyon weekend          SmolLM2 135M Q4_1 · 8k · fits`"""
 
@@ -39,7 +43,10 @@ class TitleBar(Widget):
     def render(self) -> Content:
         title = single_line(self.chat_title, 80)
         left = Content.assemble(("localchat", "bold $accent"), f" · {title}" if title else "")
-        right = Content.styled(single_line(self.model, 80), "$faint")
+        right = Content.styled(single_line(self.model, 60), "$faint")
+        room = self.size.width - right.cell_length - 2
+        if room >= TITLE_ROOM:
+            left = left.truncate(room, ellipsis=True)
         return spread(left, right, self.size.width)
 
 

@@ -22,7 +22,7 @@ from app.sanitize import clean
 DEEPEST = 12
 """Levels of blocks (a list counts two); deeper text stays, as one paragraph."""
 LONGEST_LINE = 1_000
-"""Characters of a line on screen: 2,000 columns of text are never read, 100,000 freeze the layout."""
+"""Characters of a line on screen: more is never read, and 100,000 freeze the layout."""
 HIGHLIGHTED_BYTES = 12_000
 """Longer code is shown without colours: it is coloured again with every piece that arrives."""
 

@@ -6,13 +6,16 @@ send pasted lines as keys. It does not know what happens to a message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual import events
 from textual.timer import Timer
 from textual.widgets import TextArea
 
-from app.keys import bindings
+from app.keys import key_names
 from app.messages import DraftChanged, DraftTyped, LastWanted, PasteFolded, Submitted
 from app.sanitize import clean, single_line
+from app.slash import completions
 from app.widgets.pastes import SHOWN_CHARACTERS, Pastes, is_big, normal_lines
 
 TYPED_GAP_S = 0.012
@@ -24,13 +27,17 @@ BURST_S = 0.08
 
 TOKEN_PAUSE_S = 0.25
 
+ACTIONS = {"prompt.send": "send", "prompt.newline": "newline", "prompt.expand": "expand"}
+"""These keys go through the queue of characters, not through bindings: in a burst a binding would
+overtake the text in front of it."""
+
 
 class Prompt(TextArea):
     """The draft of one chat."""
 
-    BINDINGS = bindings("prompt")
-
-    def __init__(self, enter_sends: bool = True) -> None:
+    def __init__(
+        self, enter_sends: bool = True, overrides: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(
             id="prompt",
             soft_wrap=True,
@@ -42,10 +49,11 @@ class Prompt(TextArea):
         self.enter_sends = enter_sends
         self.cursor_blink = False
         self._enter_timer: Timer | None = None
-        self.key_time = 0.0
-        """When the key that is being handled was pressed; the app sets it, bindings do not carry
-        it.
-        """
+        self._actions = {
+            key: action
+            for action_id, action in ACTIONS.items()
+            for key in key_names(action_id, overrides or {})
+        }
         self._last_key_at = 0.0
         self._enter_at = 0.0
         self._burst_at = float("-inf")
@@ -88,6 +96,12 @@ class Prompt(TextArea):
     # ---- keys
 
     async def _on_key(self, event: events.Key) -> None:
+        action = self._actions.get(event.key)
+        if action is not None:
+            event.stop()
+            event.prevent_default()
+            getattr(self, f"action_{action}")(event.time)
+            return
         self._settle_enter(event.time, is_text=event.is_printable)
         if event.key == "up" and not self.text:
             event.stop()
@@ -95,13 +109,16 @@ class Prompt(TextArea):
             self.post_message(LastWanted())
             return
         self._last_key_at = event.time
+        if event.key == "tab" and self._complete():
+            event.stop()
+            event.prevent_default()
+            return
         if self._step_over_label(event):
             return
         await super()._on_key(event)
 
-    def action_send(self) -> None:
+    def action_send(self, now: float) -> None:
         """Enter: sends, unless more of a paste follows at once."""
-        now = self.key_time
         self._settle_enter(now, is_text=True)
         if not self.enter_sends:
             self.insert("\n")
@@ -113,7 +130,8 @@ class Prompt(TextArea):
             self._enter_at = now
             self._enter_timer = self.set_timer(wait, self._send)
 
-    def action_newline(self) -> None:
+    def action_newline(self, now: float) -> None:
+        self._settle_enter(now, is_text=True)
         if self.enter_sends:
             self.insert("\n")
         else:
@@ -139,6 +157,14 @@ class Prompt(TextArea):
             self._told = ""
             self.post_message(Submitted(text))
 
+    def _complete(self) -> bool:
+        """Tab: the first command that the draft may become."""
+        found = completions(self.text)
+        if found:
+            self.load_text(f"/{found[0].name} ")
+            self.move_cursor(self.document.end)
+        return bool(found)
+
     def _step_over_label(self, event: events.Key) -> bool:
         """Backspace and delete take a whole label."""
         if event.key not in ("backspace", "delete") or self.selected_text:
@@ -160,8 +186,6 @@ class Prompt(TextArea):
         event.prevent_default()
         self._settle_enter(event.time, is_text=True)
         text = normal_lines(event.text)
-        if "\n" in text:
-            self._burst_at = event.time
         if is_big(text):
             label = self.pastes.fold(text)
             self.insert(label)
@@ -177,7 +201,7 @@ class Prompt(TextArea):
         self.insert(f"{label}\n")
         self.post_message(PasteFolded(label, whole))
 
-    def action_expand(self) -> None:
+    def action_expand(self, now: float) -> None:
         """The label at the cursor, or the only one, becomes text."""
         for row in range(self.document.line_count):
             line = self.document.get_line(row)

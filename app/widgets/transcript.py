@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from textual.containers import VerticalScroll
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -39,11 +40,16 @@ class Transcript(VerticalScroll, can_focus=False):
         self._above: list[Message] = []
         self._siblings: Mapping[int, tuple[int, ...]] = {}
         self._older = Static(markup=False, id="older")
+        self._column = Vertical(id="turns")
+        """Never shorter than the view: an anchored scroll view would put a short chat at its
+        lower edge.
+        """
         self._is_filling = False
         self._height_seen = 0
 
-    def compose(self) -> list[Widget]:  # type: ignore[override]
-        return [self._older]
+    def compose(self) -> ComposeResult:
+        with self._column:
+            yield self._older
 
     def on_mount(self) -> None:
         self._older.display = False
@@ -51,7 +57,7 @@ class Transcript(VerticalScroll, can_focus=False):
 
     @property
     def turns(self) -> list[Turn]:
-        return [child for child in self.children if isinstance(child, Turn)]
+        return [child for child in self._column.children if isinstance(child, Turn)]
 
     @property
     def is_at_end(self) -> bool:
@@ -64,13 +70,17 @@ class Transcript(VerticalScroll, can_focus=False):
         self._siblings = siblings
         self._above = list(messages[:-FIRST])
         with self.app.batch_update():
-            await self.remove_children(Turn)
-            await self.mount_all([self._turn(message) for message in messages[-FIRST:]])
+            await self._column.remove_children("Turn, .problem")
+            await self._column.mount_all([self._turn(message) for message in messages[-FIRST:]])
         self._show_older()
         self.anchor()
 
-    async def add(self, turn: Turn) -> None:
-        await self.mount(turn)
+    async def add_block(self, block: Widget) -> None:
+        """Something that belongs to no turn, at the end."""
+        await self._column.mount(block)
+
+    async def prune(self) -> None:
+        """A long chat leaves the screen at the top."""
         surplus = self.turns[: max(len(self.turns) - MOST, 0)]
         if surplus and self.is_at_end:
             self._above.extend(old.message for old in surplus)
@@ -84,7 +94,8 @@ class Transcript(VerticalScroll, can_focus=False):
         with self.app.batch_update():
             for turn in gone:
                 await turn.remove()
-            await self.mount_all(added)
+            await self._column.remove_children(".problem")
+            await self._column.mount_all(added)
 
     async def fill_above(self) -> None:
         """Mounts some of what is above, and keeps the view where it was."""
@@ -93,7 +104,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._is_filling = True
         batch, self._above = self._above[-MORE:], self._above[:-MORE]
         from_end = self.max_scroll_y - self.scroll_y
-        await self.mount_all([self._turn(m) for m in batch], after=self._older)
+        await self._column.mount_all([self._turn(m) for m in batch], after=self._older)
         self._show_older()
         self.call_after_refresh(self._stand, from_end)
 

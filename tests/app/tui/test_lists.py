@@ -1,0 +1,216 @@
+"""Laws of the chat list, commands, keys and pages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app import keys, slash
+from app.screens.help import help_lines
+from app.settings import Settings
+from app.tui import LocalchatApp
+from app.widgets.bars import UndoBar
+from app.widgets.sidebar import Sidebar
+
+Stage = Callable[..., Any]
+
+
+async def type_line(it: Any, text: str) -> None:
+    it.prompt.insert(text)
+    await it.pilot.press("enter")
+    await it.until(lambda: it.prompt._enter_timer is None)
+    await it.pilot.pause()
+
+
+async def test_chats_are_listed_searched_and_opened(stage: Stage) -> None:
+    chats = [[("Tax letter", "A")], [("Regex", "find me here")]]
+    async with stage(chats=chats) as it:
+        await it.until(lambda: "Tax letter" in it.text() and "Regex" in it.text())
+        assert "today" in it.text()
+        await it.pilot.press("ctrl+f", *"find")
+        await it.until(lambda: "Tax letter" not in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: it.screen.chat is not None and it.screen.chat.title == "Regex")
+        assert it.screen.query_one(Sidebar).query_text == ""
+
+
+async def test_another_process_changes_the_list(stage: Stage, tmp_path: Path) -> None:
+    from tests.app.tui.fakes import ScriptedClient, fill, make_session
+
+    async with stage() as it:
+        other = make_session(tmp_path / "folder", ScriptedClient(), Settings())
+        fill(other, [("From another pane", "A")])
+        await it.until(lambda: "From another pane" in it.text())
+        other.close()
+
+
+async def test_a_deleted_chat_can_be_brought_back(stage: Stage) -> None:
+    async with stage() as it:
+        await it.ask("Dear diary")
+        chat_id = it.screen.chat.id
+        await it.pilot.press("ctrl+d")
+        await it.until(lambda: "Delete “Dear diary”?" in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: it.app.screen is it.screen)
+        assert it.screen.chat.id == chat_id
+        await it.pilot.press("ctrl+d", "y")
+        await it.until(lambda: it.screen.chat is None)
+        assert "ctrl+z brings it back" in it.text()
+        await it.pilot.press("ctrl+z")
+        await it.until(lambda: it.screen.chat is not None and it.screen.chat.id == chat_id)
+        await it.until(lambda: "Hello there." in it.text())
+        assert it.client.dropped == []
+
+
+async def test_after_the_time_for_undoing_a_chat_is_purged(stage: Stage) -> None:
+    async with stage() as it:
+        await it.ask("Dear diary")
+        await it.pilot.press("ctrl+d", "y")
+        await it.until(lambda: it.screen.chats.can_undo)
+        it.screen.query_one(UndoBar).left = 1
+        await it.until(lambda: it.client.dropped)
+        assert it.session.history.pending_deletes() == []
+        await it.pilot.press("ctrl+z")
+        assert it.screen.chat is None
+
+
+@pytest.mark.parametrize("name", [one.name for one in slash.SLASHES])
+async def test_every_command_runs_in_an_empty_and_in_a_full_chat(stage: Stage, name: str) -> None:
+    async with stage() as it:
+        await type_line(it, f"/{name}")
+        await it.pilot.press("escape", "escape")
+        it.prompt.clear_draft()
+        await it.until(lambda: it.app.screen is it.screen)
+        if it.screen.session is it.screen.stored_session:
+            await it.ask("Q")
+            await type_line(it, f"/{name}")
+            await it.pilot.pause()
+
+
+async def test_an_unknown_command_names_the_nearest_and_stays(stage: Stage) -> None:
+    async with stage() as it:
+        await type_line(it, "/modle x")
+        await it.until(lambda: any("/model?" in line for line in it.told))
+        assert it.prompt.text == "/modle x"
+        assert it.path() == []
+
+
+async def test_commands_complete_while_typing(stage: Stage) -> None:
+    async with stage() as it:
+        await it.pilot.press(*"/ex")
+        await it.until(lambda: "/export" in it.text())
+        await it.pilot.press("tab")
+        assert it.prompt.text == "/export "
+
+
+async def test_a_system_prompt_starts_a_chat_of_its_own(stage: Stage) -> None:
+    async with stage() as it:
+        await it.ask("Q")
+        first = it.screen.chat.id
+        await type_line(it, "/system Be short.")
+        await it.until(lambda: it.screen.chat and it.screen.chat.id != first)
+        assert "Be short." in it.text()
+        await it.ask("Q2", turns=2)
+        assert it.client.submits[-1].messages[0].content == "Be short."
+
+
+async def test_set_changes_what_the_next_answer_is_sampled_with(stage: Stage) -> None:
+    async with stage() as it:
+        await type_line(it, "/set temperature=0.25")
+        await it.until(lambda: any("temperature=0.25" in line for line in it.told))
+        await it.ask("Q")
+        assert it.client.submits[-1].sampling.temperature == 0.25
+        await type_line(it, "/set temprature=1")
+        await it.until(lambda: any("temperature" in line for line in it.told[-1:]))
+
+
+async def test_export_writes_once_and_never_over_a_file(stage: Stage, tmp_path: Path) -> None:
+    target = tmp_path / "chat.json"
+    async with stage() as it:
+        await it.ask("Q")
+        await type_line(it, f"/export {target}")
+        await it.until(target.exists)
+        await it.until(lambda: any("Written" in line for line in it.told))
+        document = json.loads(target.read_text())
+        assert [one["content"] for one in document["messages"]] == ["Q", "Hello there."]
+        await type_line(it, f"/export {target}")
+        await it.until(lambda: len(it.told) == 2)
+        assert json.loads(target.read_text()) == document
+
+
+async def test_a_private_chat_leaves_nothing_in_the_store(stage: Stage) -> None:
+    async with stage() as it:
+        await type_line(it, "/private")
+        await it.until(lambda: "only in memory" in it.text())
+        await it.ask("secret")
+        assert it.screen.stored_session.history.chats() == []
+        await it.pilot.press("ctrl+n")
+        await it.until(lambda: it.client.dropped)
+        assert it.screen.session is it.screen.stored_session
+
+
+async def test_rebound_keys_act_and_are_shown(stage: Stage) -> None:
+    settings = Settings(keys={"chat.new": "ctrl+y", "prompt.send": "ctrl+s"})
+    async with stage(settings=settings) as it:
+        assert "ctrl+y new" in it.text()
+        it.prompt.insert("Q")
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: len(it.path()) == 2 and it.screen.answering.run is None)
+        await it.pilot.press("ctrl+n")
+        await it.pilot.pause()
+        assert it.screen.chat is not None
+        await it.pilot.press("ctrl+y")
+        await it.until(lambda: it.screen.chat is None)
+
+
+async def test_an_unknown_action_in_the_settings_is_told(stage: Stage) -> None:
+    async with stage(settings=Settings(keys={"chat.nwe": "ctrl+y"})) as it:
+        await it.until(lambda: any("chat.new?" in line for line in it.told))
+
+
+def test_help_names_every_key_and_command() -> None:
+    text = "\n".join(f"{name} {value}" for name, value in help_lines({"chat.new": "ctrl+y"}))
+    for key in keys.KEYS:
+        assert key.help in text
+    for command in slash.SLASHES:
+        assert f"/{command.name}" in text
+    assert "ctrl+y" in text
+
+
+def test_no_key_has_the_bytes_of_another() -> None:
+    used = [one for key in keys.KEYS for one in key.keys.split(",")]
+    assert not {"ctrl+m", "ctrl+i", "ctrl+h", "ctrl+left_square_bracket"} & set(used)
+    assert len(set(used)) == len(used)
+
+
+async def test_the_palette_holds_keys_and_commands(stage: Stage) -> None:
+    async with stage() as it:
+        app: LocalchatApp = it.app
+        titles = [command.title for command in app.get_system_commands(it.screen)]
+        assert "Start a new chat" in titles
+        assert "/stats" in titles
+        await it.pilot.press("ctrl+p")
+        await it.until(lambda: app.screen is not it.screen)
+
+
+async def test_models_are_listed_with_their_fit(stage: Stage, monkeypatch: Any) -> None:
+    from engine.library import ModelEntry
+
+    entries = [
+        ModelEntry("small.gguf", Path("/m/small.gguf"), "llama", "Q4_1", 98_000_000, 8192, True,
+                   355_000_000, 8192, "models folder"),
+        ModelEntry("big.gguf", Path("/m/big.gguf"), "qwen3", "Q8_0", 9 * 10**9, 40960, False,
+                   12 * 10**9, 0, "LM Studio"),
+    ]  # fmt: skip
+    monkeypatch.setattr("engine.library.find_models", lambda *_: entries)
+    async with stage(size=(120, 40)) as it:
+        await it.pilot.press("ctrl+k")
+        await it.until(lambda: "big.gguf" in it.text())
+        assert "does not fit: needs 12.0 GB" in it.text()
+        assert "fits with 8,192 tokens" in it.text()
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.screen)
