@@ -377,6 +377,15 @@ def test_a_rewritten_history_takes_the_place_of_the_sampled_one() -> None:
     assert (usage.reused_tokens, usage.computed_tokens) == (len(rewritten), 3)
 
 
+def test_a_rewrite_computes_everything_after_the_exact_prefix_again() -> None:
+    rig = Rig(scripted_backend(min_recompute=2))
+    first = rig.run(ask("1", PROMPT, 9))[0]
+    history = (*PROMPT, *first.token_ids[:-1])
+    for exact in (len(PROMPT), 10, 0):
+        usage = rig.run(rewrite(f"rewrite {exact}", history, exact))[0].usage
+        assert usage.computed_tokens == len(history) - exact
+
+
 @pytest.mark.parametrize("how", ["cancel", "next turn", "fault"])
 def test_a_rewrite_that_does_not_end_leaves_no_trace(how: str) -> None:
     rig = Rig(config=EngineConfig(chunk=128))

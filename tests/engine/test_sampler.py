@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,7 +16,9 @@ from engine.backends.base import Candidates
 from engine.backends.scripted import log_sum_exp
 from engine.output.changes import LogitChanges
 from engine.output.random_numbers import uniform
+from engine.output.recent import RecentTokens
 from engine.output.sampler import NotFinite, sample
+from engine.output.selection import mass_places
 from engine.request import Sampling
 
 
@@ -226,3 +229,35 @@ def test_random_numbers_depend_on_seed_and_place_alone_and_fill_the_unit_interva
     assert ((counts - 1000.0) ** 2 / 1000).sum() < 50
     assert abs(np.corrcoef(numbers[:-1].ravel(), numbers[1:].ravel())[0, 1]) < 0.04
     assert uniform(3, 7) == uniform(3, 7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([3, 1024, 1025, 5000]),
+    st.sampled_from([1, 2, 50, 10**6]),
+    st.floats(0.0, 1.0),
+    st.integers(0, 10**6),
+)
+def test_the_smallest_set_that_reaches_a_mass_is_found_without_sorting(
+    size: int, distinct: int, share: float, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    keys = random.integers(0, distinct, size).astype(np.float64)
+    weights = 2.0 ** -np.floor(keys.max() - keys).clip(0, 20)
+    ids = np.arange(size, dtype=np.int64)
+    target = share * float(weights.sum())
+    places = mass_places(ids, keys, weights, target)
+    order = sorted(range(size), key=lambda place: (-keys[place], place))
+    count = int(np.searchsorted(weights[order].cumsum(), target)) + 1
+    assert sorted(places.tolist()) == sorted(order[:count])
+
+
+@given(st.lists(st.integers(0, 4), max_size=30), st.integers(-1, 9), st.integers(0, 30))
+def test_the_penalties_look_back_on_exactly_the_last_tokens(
+    ids: list[int], last_n: int, prompt: int
+) -> None:
+    recent = RecentTokens(last_n, ids[:prompt])
+    for token in ids[prompt:]:
+        recent.push(token)
+    window = ids if last_n < 0 else ids[max(len(ids) - last_n, 0) :]
+    assert recent.counts == dict(Counter(window))
