@@ -70,6 +70,7 @@ class ChatScreen(Screen[None]):
         self.used_tokens = 0
         self.draft_tokens: int | None = 0
         self._store = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._is_over = False
         self.answering = Answering(self)
         self.loader = Loading(self)
         self.chats = ChatList(self)
@@ -131,7 +132,8 @@ class ChatScreen(Screen[None]):
         """Runs store work in order in its own thread; what it returns is posted, what it raises is
         told.
         """
-        self._store.submit(self._guarded, work)
+        if not self._is_over:
+            self._store.submit(self._guarded, work)
 
     def in_thread(self, work: Callable[[], TextualMessage | None], group: str) -> None:
         """Runs other slow work in a thread of its own."""
@@ -159,6 +161,7 @@ class ChatScreen(Screen[None]):
 
     def finish_store(self) -> None:
         """Waits for what is being written; call it last."""
+        self._is_over = True
         self._store.shutdown(wait=True)
 
     # ---- what is shown around the conversation

@@ -64,19 +64,24 @@ class ModelsPage(Page[str]):
 
 
 def entry_content(entry: ModelEntry, loaded: bool) -> Content:
-    """Two lines: name; what it is and whether it fits."""
+    """Name and whether it fits; below, what it is, or what is wrong with it."""
     name = single_line(entry.name, 60)
     mark = "● " if loaded else "  "
-    if entry.error is not None:
-        fit, color = single_line(entry.error, 70), "$error"
-    elif entry.fits:
-        fit, color = f"fits with {words.count(entry.ctx_fit)} tokens", "$success"
-    else:
-        fit, color = f"does not fit: needs {words.size(entry.memory_needed)}", "$warning"
     facts = [entry.architecture, entry.quantization, words.size(entry.bytes)]
     if entry.ctx_train:
         facts.append(f"trained on {words.tokens_short(entry.ctx_train)}")
     line = " · ".join(single_line(part, 40) for part in [*facts, entry.source] if part)
-    return Content.assemble(
-        (mark, "$accent"), (name, "bold"), "\n    ", (line, "$faint"), " · ", (fit, color)
-    )
+    parts: list[tuple[str, str]] = [(mark, "$accent"), (name, "bold"), ("  ", ""), fit_words(entry)]
+    parts.append((f"\n    {line}", "$faint"))
+    if entry.error is not None:
+        parts.append((f"\n    {single_line(entry.error, 76)}", "$error"))
+    return Content.assemble(*parts)
+
+
+def fit_words(entry: ModelEntry) -> tuple[str, str]:
+    """Whether it runs here, and its colour."""
+    if entry.error is not None:
+        return "cannot be used", "$error"
+    if entry.fits:
+        return f"fits with {words.count(entry.ctx_fit)} tokens", "$success"
+    return f"does not fit: needs {words.size(entry.memory_needed)}", "$warning"

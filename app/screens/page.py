@@ -57,7 +57,7 @@ class LinesPage(Page[None]):
 
     def content(self) -> Content:
         """Headings, and names padded to one column."""
-        width = min(max((len(name) for name, value in self.lines if value), default=0), 24)
+        width = min(max((len(name) for name, value in self.lines if value), default=0), 34)
         return Content("\n").join(line_content(name, value, width) for name, value in self.lines)
 
     def action_scroll(self, rows: int) -> None:

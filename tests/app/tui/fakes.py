@@ -49,6 +49,9 @@ LOADED = Loaded(
 )
 
 
+STATE = State(12_000_000, 0, 200_000_000, 2)
+
+
 @dataclass(frozen=True)
 class Script:
     """One answer of the scripted engine."""
@@ -76,7 +79,7 @@ class ScriptedClient:
     submits: list[Submit] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     loaded: Loaded | None = None
-    state: State | None = State(12_000_000, 0, 200_000_000, 2)
+    state: State | None = STATE
     cancelled: set[str] = field(default_factory=set)
     load_cancelled: bool = False
     closed: bool = False

@@ -59,7 +59,7 @@ async def test_html_and_images_are_words(stage: Stage) -> None:
             "<div>",
             "block",
             "[image: a cat] (http://evil.example/cat.png)",
-            "go (file:///etc/passwd)",
+            "[go](file:///etc/passwd)",
         ):
             assert words in shown
 
@@ -72,12 +72,12 @@ async def test_a_link_shows_its_target_and_asks(stage: Stage, monkeypatch: Any) 
         await it.ask("Q")
         it.screen.ask_link("https://evil.example/?bank")
         await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
-        assert "https://evil.example/?bank" in it.text()
+        await it.until(lambda: "https://evil.example/?bank" in it.text())
         await it.pilot.press("enter")
         await it.until(lambda: it.app.screen is it.screen)
         assert opened == []
         it.screen.ask_link("https://evil.example/?bank")
-        await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
+        await it.until(lambda: "https://evil.example/?bank" in it.text())
         await it.pilot.press("y")
         await it.until(lambda: opened == ["https://evil.example/?bank"])
         it.screen.ask_link("file:///etc/passwd")
