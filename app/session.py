@@ -87,7 +87,6 @@ class Session:
         self._guard = threading.Lock()
         self._private_chats: set[int] = set()
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
-        self._load_ms = 0.0
 
     # ---- model
 
@@ -108,12 +107,9 @@ class Session:
         """
         settings = settings or self.settings
         path = choose_model(model, settings, self.paths)
-        before = self.client.loaded
         loaded = self._loaded = self.client.load(
             str(path), load_options(settings, self.paths), progress
         )
-        if loaded is not before:
-            self._load_ms = loaded.load_ms
         if not self.private:
             remember_model(self.paths, path)
         return loaded
@@ -294,8 +290,7 @@ class Session:
 
     def _run(self, turn: Turn, submit: Submit, chat_id: int) -> Iterator[SessionEvent]:
         with self._as_running(submit.request_id, chat_id) as running:
-            for event in turn.run(submit, running.cancelled.is_set):
-                yield self._with_load_time(event)
+            yield from turn.run(submit, running.cancelled.is_set)
 
     def _collect(self, submit: Submit, chat_id: int) -> Result:
         with self._as_running(submit.request_id, chat_id):
@@ -329,14 +324,6 @@ class Session:
         if self.loaded is None:
             raise ModelNotFound("No model is loaded.", "", "Choose one: localchat models list.")
         return self.loaded
-
-    def _with_load_time(self, event: SessionEvent) -> SessionEvent:
-        """The first answer after a load carries the time that the load took."""
-        if not isinstance(event, Answered):
-            return event
-        load_ms, self._load_ms = self._load_ms, 0.0
-        timings = replace(event.result.timings, load_ms=load_ms)
-        return replace(event, result=replace(event.result, timings=timings))
 
     @contextmanager
     def _as_running(self, request_id: str, chat_id: int) -> Iterator[_Running]:

@@ -316,16 +316,6 @@ def test_options_go_before_settings(paths: Paths, client: FakeClient) -> None:
     session.close()
 
 
-def test_the_first_answer_after_a_load_carries_its_time(
-    session: Session, client: FakeClient, starter_model: Path
-) -> None:
-    client.now = None
-    session.load(str(starter_model))
-    first = finished(session.send(None, "one"))
-    second = finished(session.send(None, "two"))
-    assert (first.result.timings.load_ms, second.result.timings.load_ms) == (12.5, 0)
-
-
 def test_an_answer_without_a_model_keeps_the_question(session: Session, client: FakeClient) -> None:
     client.now = None
     assert failure(session.send(None, "one")).code == "model"
