@@ -29,11 +29,15 @@ def default_threads() -> int:
     """The physical cores that this process may use; hyper-threads slow a matrix product down."""
     import psutil
 
+    return max(1, min(psutil.cpu_count(logical=False) or 1_000, allowed_cores()))
+
+
+def allowed_cores() -> int:
+    """The logical cores that affinity and control group leave to this process."""
     allowed = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         allowed = len(os.sched_getaffinity(0))
-    physical = psutil.cpu_count(logical=False) or allowed
-    return max(1, min(physical, allowed, _quota() or allowed))
+    return max(1, min(allowed, _quota() or allowed))
 
 
 def worker_environment(inherited: Mapping[str, str]) -> dict[str, str]:
@@ -57,17 +61,14 @@ def _quota(path: Path = Path("/sys/fs/cgroup/cpu.max")) -> int | None:
 class ThreadGovernor:
     """Follows the load of other programs. Pure: time and load come in as arguments."""
 
-    def __init__(self, maximum: int, fixed: bool = False) -> None:
+    def __init__(self, maximum: int) -> None:
         self._maximum = maximum
-        self._fixed = fixed
         self._current = maximum
         self._wanted = maximum
         self._since = 0.0
 
     def suggest(self, now: float, foreign_cores: float) -> int:
         """Threads to use at time `now` (seconds) beside a foreign load of that many cores."""
-        if self._fixed:
-            return self._maximum
         taken = math.floor(foreign_cores + 1.0 - BUSY_CORES)
         wanted = max(1, self._maximum - taken)
         if wanted != self._wanted:
