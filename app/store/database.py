@@ -28,7 +28,11 @@ PRAGMAS = (
     "PRAGMA temp_store = MEMORY",
 )
 
-SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_FULL, SQLITE_CANTOPEN = 5, 6, 8, 13, 14
+SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY = 5, 6, 8
+SQLITE_CORRUPT, SQLITE_FULL, SQLITE_CANTOPEN = 11, 13, 14
+
+SUSPICION = ".check"
+"""Ending of an empty file beside a database that showed damage while it was open: check it all."""
 
 
 def connect(path: Path | str, read_only: bool = False) -> sqlite3.Connection:
@@ -136,12 +140,19 @@ def translated(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        if code_of(error) == SQLITE_CORRUPT and path is not None:
+            path.with_name(path.name + SUSPICION).touch(mode=0o600)
         raise storage_error(error, path) from error
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; 0 where the error has none."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def storage_error(error: sqlite3.Error, path: Path | None) -> StorageError:
     """Words for an error of SQLite, with the file's name."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    code = code_of(error)
     place = single_line(str(path)) if path is not None else "memory"
     text = f"{place}: {single_line(str(error))}."
     if code in (SQLITE_BUSY, SQLITE_LOCKED):
@@ -157,6 +168,10 @@ def storage_error(error: sqlite3.Error, path: Path | None) -> StorageError:
             "The chats cannot be written",
             text,
             "Make the file and its folder writable, or choose another with LOCALCHAT_DATA_DIR.",
+        )
+    if code == SQLITE_CORRUPT:
+        return StorageError(
+            "The chats file is damaged", text, "Start localchat again: it repairs what it can."
         )
     return StorageError(
         "The chats cannot be read or written", text, "Check the disk, then start localchat again."

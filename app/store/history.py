@@ -25,7 +25,7 @@ from app.store.conversation import (
     TitleSource,
 )
 from app.store.database import Database
-from app.store.opening import open_database, open_in_memory
+from app.store.opening import drop_backups, open_database, open_in_memory
 from app.store.rows import (
     CHAT_COLUMNS,
     chat_from,
@@ -111,7 +111,7 @@ class History:
             return [summary_from(row) for row in rows]
 
     def search(self, query: str, limit: int = 50) -> list[ChatSummary]:
-        """Chats that hold the words, best first, with the place where."""
+        """Chats that hold the words, in titles first, then the newest, with the place where."""
         with self._database.read() as connection:
             return search.find_chats(connection, storable(query), limit)
 
@@ -319,10 +319,12 @@ class History:
         self._wipe()
 
     def _wipe(self) -> None:
-        """Deleted words leave the index, and old pages leave the log."""
+        """Deleted words leave the index, old pages the log, copies of older shapes the folder."""
         with self._database.write() as connection:
             search.forget_deleted(connection)
         self._database.checkpoint()
+        if self._database.path is not None:
+            drop_backups(self._database.path)
 
     # ---- drafts
 

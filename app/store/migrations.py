@@ -64,13 +64,10 @@ FIRST_SHAPE = (
     """CREATE TRIGGER words_delete AFTER DELETE ON messages WHEN old.status <> 'streaming' BEGIN
         INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
     END""",
-    """CREATE TRIGGER words_leave AFTER UPDATE OF text, status ON messages
-    WHEN old.status <> 'streaming' BEGIN
-        INSERT INTO words (words, rowid, text) VALUES ('delete', old.id, old.text);
-    END""",
-    """CREATE TRIGGER words_enter AFTER UPDATE OF text, status ON messages
-    WHEN new.status <> 'streaming' BEGIN
-        INSERT INTO words (rowid, text) VALUES (new.id, new.text);
+    """CREATE TRIGGER words_update AFTER UPDATE OF text, status ON messages BEGIN
+        INSERT INTO words (words, rowid, text)
+            SELECT 'delete', old.id, old.text WHERE old.status <> 'streaming';
+        INSERT INTO words (rowid, text) SELECT new.id, new.text WHERE new.status <> 'streaming';
     END""",
     """CREATE VIRTUAL TABLE title_words USING fts5 (
         title, content = 'chats', content_rowid = 'id',
@@ -88,7 +85,6 @@ FIRST_SHAPE = (
 )
 
 STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_shape,)
-VERSION = len(STEPS)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

@@ -8,6 +8,7 @@ words.
 
 from __future__ import annotations
 
+import glob
 import os
 import sqlite3
 import time
@@ -19,15 +20,36 @@ from app.errors import file_error
 from app.paths import make_folder, sync_folder
 from app.sanitize import single_line
 from app.store import migrations, search
-from app.store.database import Database, connect, prepare, translated, truncate_log
+from app.store.database import (
+    SQLITE_BUSY,
+    SQLITE_CANTOPEN,
+    SQLITE_FULL,
+    SQLITE_LOCKED,
+    SQLITE_READONLY,
+    SUSPICION,
+    Database,
+    code_of,
+    connect,
+    prepare,
+    translated,
+    truncate_log,
+)
 from app.store.locks import folder_lock, is_answered_elsewhere
 from app.store.recovery import Recovered, recover
 
 SIDE_FILES = ("-wal", "-shm")
-DEEP_CHECK_BYTES = 64 * 2**20
-"""Up to this size the index pages and the word index are compared with the texts at each start
-(0.1 s).
-"""
+DEEP_CHECK_BYTES = 256 * 2**20
+"""Up to this size indexes are compared with their tables at each start: 0.03 s for 75 MB."""
+WORDS_CHECK_BYTES = 16 * 2**20
+"""Up to this size the word index is compared with the texts at each start: 0.1 s; above it only
+after an error."""
+
+SQLITE_PERM = 3
+SURROUNDINGS = frozenset(
+    {SQLITE_PERM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_READONLY, SQLITE_FULL, SQLITE_CANTOPEN}
+)
+
+BACKUP = "format-"
 
 HOLDS_DELETED = "It may still hold chats that you delete: remove it when you no longer need it."
 
@@ -70,7 +92,7 @@ def make_ready(path: Path, notices: list[str]) -> None:
     """Afterwards a file lies there that looks like ours, with a log that belongs to it."""
     if not path.exists() and not path.is_symlink():
         if side_file(path, "-wal").exists():
-            set_aside([side_file(path, side) for side in SIDE_FILES], notices, "it has no database")
+            set_aside([side_file(path, "-wal")], notices, "it has no database", "A log")
         create(path)
     if path.is_dir():
         set_aside([path], notices, "it is a folder")
@@ -96,9 +118,7 @@ def open_ready(path: Path, notices: list[str]) -> sqlite3.Connection:
 
 def is_environment(error: Exception) -> bool:
     """Whether the surroundings are at fault (read-only, full, locked), not the file's content."""
-    return isinstance(error, sqlite3.OperationalError) and (
-        getattr(error, "sqlite_errorcode", 0) & 0xFF in (3, 5, 6, 8, 13, 14)
-    )
+    return isinstance(error, sqlite3.OperationalError) and code_of(error) in SURROUNDINGS
 
 
 def create(path: Path) -> None:
@@ -143,9 +163,8 @@ def check_log(path: Path, notices: list[str]) -> None:
     if together is None:
         raise Damaged("its log does not fit")
     if together.identity != alone.identity or together.changes < alone.changes:
-        set_aside(
-            [log, side_file(path, "-shm")], notices, "it belongs to another database", "The log"
-        )
+        set_aside([log], notices, "it belongs to another state of the chats", "The log")
+        side_file(path, "-shm").unlink(missing_ok=True)
 
 
 def read_identity(path: Path, mode: str) -> Identity | None:
@@ -166,12 +185,12 @@ def open_checked(path: Path, notices: list[str]) -> sqlite3.Connection:
     """Raises Damaged or DatabaseError where anything is wrong with the content."""
     connection = connect(path)
     try:
-        prepare(connection)
         check_header(connection, path)
+        prepare(connection)
         check_pages(connection, path)
-        if migrations.version_of(connection) < migrations.VERSION:
+        if migrations.version_of(connection) < len(migrations.STEPS):
             back_up(connection, path)
-            migrations.migrate(connection)
+            migrations.migrate(connection, migrations.STEPS)
         check_words(connection, path, notices)
         os.chmod(path, 0o600)
     except BaseException:
@@ -185,7 +204,7 @@ def check_header(connection: sqlite3.Connection, path: Path) -> None:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     if application != migrations.APPLICATION_ID or version < 1:
         raise Damaged("it is not a database of localchat")
-    migrations.refuse_newer(version, migrations.VERSION, single_line(str(path)))
+    migrations.refuse_newer(version, len(migrations.STEPS), single_line(str(path)))
 
 
 def check_pages(connection: sqlite3.Connection, path: Path) -> None:
@@ -197,10 +216,13 @@ def check_pages(connection: sqlite3.Connection, path: Path) -> None:
 
 def check_words(connection: sqlite3.Connection, path: Path, notices: list[str]) -> None:
     """A damaged word index costs nothing: it is made again."""
-    if path.stat().st_size > DEEP_CHECK_BYTES or search.is_sound(connection):
+    suspicion = side_file(path, SUSPICION)
+    if path.stat().st_size > WORDS_CHECK_BYTES and not suspicion.exists():
         return
-    search.rebuild(connection)
-    notices.append("The search index was damaged and has been made again.")
+    if not search.is_sound(connection):
+        search.rebuild(connection)
+        notices.append("The search index was damaged and has been made again.")
+    suspicion.unlink(missing_ok=True)
 
 
 def end_dead_answers(connection: sqlite3.Connection, locks: Path, notices: list[str]) -> None:
@@ -226,7 +248,7 @@ def end_dead_answers(connection: sqlite3.Connection, locks: Path, notices: list[
 def back_up(connection: sqlite3.Connection, path: Path) -> Path:
     """A copy of the database as it is, before its shape changes."""
     version = migrations.version_of(connection)
-    target = free_name(path, f"format-{version}")
+    target = free_name(path, f"{BACKUP}{version}")
     os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     copy = connect(target)
     try:
@@ -236,6 +258,12 @@ def back_up(connection: sqlite3.Connection, path: Path) -> Path:
         copy.close()
     sync_folder(path.parent)
     return target
+
+
+def drop_backups(path: Path) -> None:
+    """Removes the copies that `back_up` made: they hold what is deleted for good now."""
+    for copy in path.parent.glob(f"{glob.escape(path.name)}.{BACKUP}*"):
+        copy.unlink(missing_ok=True)
 
 
 def set_aside(
@@ -279,7 +307,8 @@ def replace_damaged(path: Path, reason: str, notices: list[str]) -> None:
         truncate_log(connection)
     finally:
         connection.close()
-    set_aside([path, *(side_file(path, side) for side in SIDE_FILES)], notices, reason)
+    set_aside([path, side_file(path, "-wal")], notices, reason)
+    side_file(path, "-shm").unlink(missing_ok=True)
     new.replace(path)
     sync_folder(path.parent)
     notices.append(told(found))

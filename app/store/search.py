@@ -1,14 +1,15 @@
 """Finding chats by words. A query is words only: nothing in it is syntax.
 
-Words are found by their beginning, without regard to case and accents, through the index. What the
-index cannot find (scripts written without spaces, queries of punctuation) is found by reading the
-texts.
+What is newest comes first. Words are found by their beginning, without regard to case and accents,
+through the index. What the index cannot find (scripts written without spaces, queries of
+punctuation) is found by reading the texts.
 """
 
 from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
 from dataclasses import replace
 
 from app.sanitize import single_line
@@ -25,14 +26,14 @@ UNSPACED = re.compile(
 """Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean."""
 WORD = re.compile(r"\w")
 SNIPPET_SIDE = 40
-"""Characters shown on each side of what was found by reading."""
+"""Characters shown on each side of what was found."""
+FOLDED = 20_000
+"""Characters of a message in which an accented word is looked for, for its snippet only."""
 
 BY_WORDS = """
-SELECT messages.chat_id, messages.id
+SELECT messages.chat_id, messages.id, messages.text
 FROM words JOIN messages ON messages.id = words.rowid JOIN chats ON chats.id = messages.chat_id
-WHERE words MATCH ? AND chats.deleted IS NULL ORDER BY rank, messages.id DESC"""
-
-SNIPPET = "SELECT snippet(words, 0, '', '', '…', 12) FROM words WHERE words MATCH ? AND rowid = ?"
+WHERE words MATCH ? AND chats.deleted IS NULL ORDER BY words.rowid DESC"""
 
 BY_READING = """
 SELECT messages.chat_id, max(messages.id), text
@@ -46,14 +47,14 @@ FROM chats WHERE id = ?"""
 
 TITLES_BY_WORDS = """
 SELECT chats.id FROM title_words JOIN chats ON chats.id = title_words.rowid
-WHERE title_words MATCH ? AND deleted IS NULL ORDER BY rank, chats.id DESC LIMIT ?"""
+WHERE title_words MATCH ? AND deleted IS NULL ORDER BY title_words.rowid DESC LIMIT ?"""
 
 TITLES_BY_READING = """
 SELECT id FROM chats WHERE deleted IS NULL AND {condition} ORDER BY updated DESC LIMIT ?"""
 
 
 def find_chats(connection: sqlite3.Connection, query: str, limit: int) -> list[ChatSummary]:
-    """Chats that hold all words of `query`, in the title first, then the best messages."""
+    """Chats that hold all words of `query`, in titles first, then in the newest messages."""
     words = query.replace("\0", " ").split()
     if not words:
         return []
@@ -68,20 +69,13 @@ def find_chats(connection: sqlite3.Connection, query: str, limit: int) -> list[C
 def find_by_words(connection: sqlite3.Connection, words: list[str], limit: int) -> Found:
     query = match(words)
     titles = connection.execute(TITLES_BY_WORDS, (query, limit)).fetchall()
-    best: dict[int, int] = {}
-    for chat_id, message_id in connection.execute(BY_WORDS, (query,)):
-        best.setdefault(chat_id, message_id)
-        if len(best) == limit:
+    hits: dict[int, tuple[int, str]] = {}
+    for chat_id, message_id, text in connection.execute(BY_WORDS, (query,)):
+        if chat_id not in hits:
+            hits[chat_id] = (message_id, around(text, words[0]))
+        if len(hits) == limit:
             break
-    return [chat_id for (chat_id,) in titles], {
-        chat_id: (message_id, snippet(connection, query, message_id))
-        for chat_id, message_id in best.items()
-    }
-
-
-def snippet(connection: sqlite3.Connection, query: str, message_id: int) -> str:
-    (text,) = connection.execute(SNIPPET, (query, message_id)).fetchone()
-    return single_line(text)
+    return [chat_id for (chat_id,) in titles], hits
 
 
 def find_by_reading(connection: sqlite3.Connection, words: list[str], limit: int) -> Found:
@@ -110,12 +104,27 @@ def summary(
 
 def around(text: str, word: str) -> str:
     """One clean line of the text near `word`."""
-    if len(text) <= 4 * SNIPPET_SIDE:
+    if len(text) <= 3 * SNIPPET_SIDE:
         return single_line(text)
-    place = max(text.lower().find(word.lower()), 0)
+    place = place_of(text, word)
     start, end = max(place - SNIPPET_SIDE, 0), place + len(word) + SNIPPET_SIDE
     head, tail = "…" if start else "", "…" if end < len(text) else ""
     return head + single_line(text[start:end]) + tail
+
+
+def place_of(text: str, word: str) -> int:
+    """Where the word stands, without regard to case and accents; the start where it is not
+    found.
+    """
+    for pattern in (rf"\b{re.escape(word)}", re.escape(word)):
+        if found := re.search(pattern, text, re.IGNORECASE):
+            return found.start()
+    return max(bare(text[:FOLDED]).find(bare(word)), 0)
+
+
+def bare(text: str) -> str:
+    """Small letters without accents, one for each character of the text."""
+    return "".join(unicodedata.normalize("NFD", one)[0].lower()[0] for one in text)
 
 
 def forget_deleted(connection: sqlite3.Connection) -> None:

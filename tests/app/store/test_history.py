@@ -1,4 +1,4 @@
-"""Laws of conversations: a tree in which nothing is overwritten, and its rows as they were given."""
+"""Laws of conversations: a tree in which nothing is overwritten, rows as they were given."""
 
 from __future__ import annotations
 
