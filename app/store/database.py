@@ -18,6 +18,8 @@ from app.sanitize import single_line
 from app.store.locks import folder_lock
 
 BUSY_SECONDS = 5.0
+LONG_LOG_BYTES = 32 * 2**20
+"""An hour of streaming writes about 100 MB."""
 
 PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -106,6 +108,12 @@ class Database:
                 return truncate_log(self._connection)
         except Busy:
             return False
+
+    def trim(self) -> None:
+        """Empties a log that has grown long, if the folder is free this moment; else next time."""
+        log = None if self.path is None else self.path.with_name(self.path.name + "-wal")
+        if log is not None and log.exists() and log.stat().st_size > LONG_LOG_BYTES:
+            self.checkpoint(timeout=0)
 
     def close(self) -> None:
         """Empties the log and closes; later calls do nothing."""

@@ -229,7 +229,9 @@ class History:
                 },
             )
             self._touch(connection, answer.chat_id)
-            return tree.message(connection, message_id)
+            finished = tree.message(connection, message_id)
+        self._database.trim()
+        return finished
 
     def select(self, message_id: int) -> Chat:
         """Makes the branch of a message current, down to its newest leaf."""

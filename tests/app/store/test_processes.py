@@ -10,7 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from app.paths import Paths
+from app.store import database
+from app.store.locks import folder_lock
 from tests.app.store.conftest import OpenHistory
 
 WRITER = """
@@ -144,6 +148,25 @@ def test_a_process_killed_while_it_opens_leaves_a_database_that_opens(
     history.close()
     assert not any("damaged" in file.name for file in paths.data.iterdir())
     check(paths.database)
+
+
+def test_a_long_log_is_emptied_when_an_answer_ends(
+    open_history: OpenHistory, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LONG_LOG_BYTES", 100_000)
+    history = open_history()
+    chat = history.new_chat().id
+    answer = history.begin_answer(chat, history.add_user(chat, None, "q").id)
+    for number in range(50):
+        history.journal(answer.id, "word " * number * 20, "", ())
+    log = paths.data / "chats.sqlite3-wal"
+    assert log.stat().st_size > 100_000
+    with folder_lock(paths.locks):
+        history.finish_answer(answer.id, "complete", "word " * 1000)
+    assert log.stat().st_size > 100_000
+    history.finish_answer(answer.id, "complete", "done")
+    assert log.stat().st_size == 0
+    assert history.message(answer.id).text == "done"
 
 
 def test_the_log_is_emptied_at_close_also_after_long_streams(
