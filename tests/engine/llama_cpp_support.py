@@ -1,4 +1,6 @@
-"""What the tests of the llama.cpp backend share: opening, prompts, and the cold answer to compare with."""
+"""What the tests of the llama.cpp backend share: opening, prompts, and the cold answer to compare
+with.
+"""
 
 from __future__ import annotations
 

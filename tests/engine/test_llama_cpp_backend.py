@@ -46,7 +46,7 @@ def backend(model: LoadedModel) -> Iterator[LlamaCppBackend]:
 
 def test_park_restore_fork_and_truncate_keep_every_bit(backend: LlamaCppBackend) -> None:
     expected = cold(backend, IDS)
-    feed(backend, 0, IDS + (5, 6, 7))
+    feed(backend, 0, (*IDS, 5, 6, 7))
     assert backend.truncate(0, 328) == 328
     assert np.array_equal(feed(backend, 0, IDS[328:]), expected)
     backend.fork(0, 3, 300)

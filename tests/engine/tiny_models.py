@@ -1,4 +1,6 @@
-"""Tiny models with random weights, written as GGUF files: one for each way in which layers remember."""
+"""Tiny models with random weights, written as GGUF files: one for each way in which layers
+remember.
+"""
 
 from __future__ import annotations
 

@@ -108,10 +108,9 @@ class LlamaCppBackend:
         return self._pool.context.decode()
 
     def _decode_with_more_room(self, pieces: Sequence[Piece]) -> int:
-        """llama.cpp found no cells although there should be some: put them together, then grow."""
-        self._pool.tidy()
-        code = self._decode(pieces)
-        while code == 1 and self._pool.grow():
+        tokens = sum(len(piece.ids) for piece in pieces)
+        code = 1
+        while code == 1 and self._pool.find_room(tokens):
             code = self._decode(pieces)
         return code
 

@@ -28,6 +28,8 @@ class Cells:
         self._users = np.zeros(size, np.int16)
         self._held: dict[int, _Held] = {}
         self._head = 0
+        self._top = 0
+        """At least the highest used cell; exact after it was looked up."""
 
     @property
     def highest(self) -> int:
@@ -41,9 +43,10 @@ class Cells:
 
     def is_scattered(self) -> bool:
         """Whether holes cost more than putting the sequences together does."""
-        if self._head <= self.used:
+        if self._top - self.used <= GROUP:
             return False
-        holes = self.highest - self.used
+        self._top = self.highest
+        holes = self._top - self.used
         return holes > GROUP and holes > self.used // 4
 
     def append(self, sequence: int, count: int) -> None:
@@ -76,7 +79,7 @@ class Cells:
     def clear(self) -> None:
         self._users[:] = 0
         self._held.clear()
-        self.used = self._head = 0
+        self.used = self._head = self._top = 0
 
     def _take(self, count: int) -> list[int]:
         """Free cells from the head on, then from the start; the search starts anew when the head is
@@ -92,6 +95,7 @@ class Cells:
         self._users[taken] = 1
         self.used += len(taken)
         self._head = taken[-1] + 1
+        self._top = max(self._top, max(taken) + 1)
         return taken
 
 

@@ -41,6 +41,8 @@ class Pool:
         self.context = make(shape)
         self.cells = Cells(self.context.n_ctx)
         self._sequences: dict[int, _Sequence] = {}
+        self._tidied = False
+        """Nothing was computed since the sequences were put together."""
 
     # ---- what is there
 
@@ -90,6 +92,7 @@ class Pool:
 
     def advance(self, sequence: int, count: int) -> None:
         """Tokens were computed."""
+        self._tidied = False
         held = self._sequences.setdefault(sequence, _Sequence())
         held.length += count
         micro = self.context.n_ubatch
@@ -202,21 +205,32 @@ class Pool:
         """
         self._fit(tokens, sequences)
         if self._wants_tidying():
-            self.tidy()
+            self._tidy()
 
-    def tidy(self) -> None:
+    def find_room(self, tokens: int) -> bool:
+        """llama.cpp found no cells although some are free: put the sequences together, or grow.
+
+        Happens where forks of a sliding-window model share cells that neither can give up.
+        """
+        needed = self._total() + tokens
+        if needed > self.limit:
+            return False
+        if needed <= self.context.n_ctx and not self._tidied:
+            self._tidy()
+            return True
+        size = max(needed, 2 * self.context.n_ctx)
+        if self.context.n_ctx >= self.limit:
+            return False
+        self._rebuild(min(size + -size % 256, self.limit), self.context.shape.n_sequences)
+        return True
+
+    def _tidy(self) -> None:
         """Put every sequence together at the start of the context, the longest first."""
         saved = self._save_all()
         self.context.clear()
         self.cells.clear()
         self._load_all(saved)
-
-    def grow(self) -> bool:
-        """Make the context larger although the cells seem to suffice; False at the limit."""
-        if self.context.n_ctx >= self.limit:
-            return False
-        self._rebuild(min(2 * self.context.n_ctx, self.limit), self.context.shape.n_sequences)
-        return True
+        self._tidied = True
 
     def change(self, shape: ContextShape) -> bool:
         """Use another shape; whether the sequences survived it (their states may not fit the new
@@ -258,7 +272,8 @@ class Pool:
     def _wants_tidying(self) -> bool:
         if len(self._sequences) == 1 and self._model.rolls_back:
             return not self.cells.in_order(next(iter(self._sequences)))
-        return self.cells.is_scattered() and self._total() + GROUP < self.cells.highest
+        total = self._total()  # without sharing, as they would lie afterwards
+        return self.cells.is_scattered() and total + GROUP < self.cells.highest
 
     def _rebuild(self, n_ctx: int, slots: int) -> None:
         shape = self.context.shape

@@ -79,7 +79,7 @@ class Trials:
         stop = _Stop(should_stop, self._clock)
         context = Context(self._model, self._shape(setting, depth), (stop.callback, 0))
         try:
-            start = self._fill(context, setting.flash, depth)
+            start = self._fill(context, setting.flash, self._reachable(setting, depth))
             return self._time(context, start)
         finally:
             context.close()
@@ -96,6 +96,12 @@ class Trials:
             setting.flash,
             setting.threads,
         )
+
+    def _reachable(self, setting: Setting, depth: int) -> int:
+        """Layers with a sliding window hold twice the window for two sequences, and no more."""
+        if not self._model.window:
+            return depth
+        return min(depth, max(0, 2 * self._model.window + setting.n_ubatch - 2 * STRETCH))
 
     def _fill(self, context: Context, flash: bool, depth: int) -> int:
         """About `depth` cells in sequence 0; returns its next position."""

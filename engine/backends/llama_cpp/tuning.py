@@ -118,7 +118,7 @@ class Tuner:
         thread_counts: Iterable[int] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`start`: what is used untuned; `flash_open`: whether both values of flash are possible."""
+        """`start`: what is used untuned; `flash_open`: whether both values are possible."""
         self._trial = trial
         self._start = start
         self._flash_open = flash_open
