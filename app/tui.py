@@ -86,6 +86,7 @@ class LocalchatApp(App[int]):
             return
         notices = tuple(getattr(session.history, "notices", ()))
         self.chat_screen.post_message(m.SessionReady(session, notices))
+        import app.widgets.block_renderer  # noqa: F401  60 ms that the first answer need not wait for
 
     # ---- ending
 

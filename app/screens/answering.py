@@ -219,7 +219,7 @@ class Answering:
             for notice in message.info.notices:
                 self.screen.tell(notice)
         if (turn := self.turn) is not None:
-            await turn.finish(message)
+            turn.finish(message)
 
     async def _failed(self, run: Run, cause: ErrorInfo) -> None:
         run.has_failed = True
@@ -227,7 +227,7 @@ class Answering:
         if turn is not None:
             status = "cut" if run.arrived or turn.message.text else "error"
             text = turn.message.text + run.arrived
-            await turn.finish(replace(turn.message, text=text, status=status), cause)  # type: ignore[arg-type]
+            turn.finish(replace(turn.message, text=text, status=status), cause)  # type: ignore[arg-type]
         elif self._is_on_screen(run):
             self.restore(run.text)
             await self.screen.transcript.add_block(

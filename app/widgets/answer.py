@@ -6,21 +6,17 @@ import time
 
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.widgets import Markdown, Static
+from textual.widgets import Static
 
 from app.sanitize import clean, single_line
 from app.store.conversation import Message
 from app.widgets import words
-from app.widgets.markdown import ModelMarkdown, drawn_whole
+from app.widgets.answer_text import AnswerText
 from app.widgets.thinking import Thinking
 from app.widgets.turn import Turn
 from engine.events import Delta, ErrorInfo, PromptProgress
 
 DRAW_EVERY_S = 0.1
-DRAW_SHARE = 6
-"""After a drawing that took t the next one waits 6 t: the screen takes a seventh of a core at
-most.
-"""
 
 
 class AnswerTurn(Turn):
@@ -39,17 +35,17 @@ class AnswerTurn(Turn):
         self.error: ErrorInfo | None = message.info.error if message.info else None
         self._continue_key = continue_key
         self._thinking = Thinking(message.reasoning)
-        self._markdown = ModelMarkdown(message.text)
+        self._body = AnswerText(message.text)
         self._facts = Static(markup=False, classes="facts")
         self._problem = Static(markup=False, classes="problem")
-        self._waiting = ""
         self._started_at = 0.0
-        self._draw_timer_on = False
+        self._is_drawing_soon = False
+        self._drawn_at = 0.0
 
     def compose(self) -> ComposeResult:
         yield self.header
         yield self._thinking
-        yield self._markdown
+        yield self._body
         yield self._problem
         yield self._facts
 
@@ -80,17 +76,17 @@ class AnswerTurn(Turn):
         if delta.text:
             self._thinking.end()
             self.text += delta.text
-            self._waiting += self._markdown.drawn(delta.text)
-            self._draw_soon(0.0)
+            self._body.add(delta.text)
+            self._draw_soon()
 
-    async def finish(self, message: Message, error: ErrorInfo | None = None) -> None:
+    def finish(self, message: Message, error: ErrorInfo | None = None) -> None:
         """The whole of it is known."""
         self.is_growing = False
         self.error = error or self.error
-        await self._draw_rest()
         self._thinking.end()
         if message.text != self.text:
-            await self._markdown.update(drawn_whole(message.text))
+            self._body.replace(message.text)
+        self._body.draw()
         self.message, self.text = message, message.text
         self.header.show_state("")
         self._show_end(message)
@@ -100,35 +96,18 @@ class AnswerTurn(Turn):
 
     # ---- drawing
 
-    def _draw_soon(self, delay: float) -> None:
-        if self._draw_timer_on or not self.is_attached:
+    def _draw_soon(self) -> None:
+        """At most ten times a second: more is not read, and each costs a paint."""
+        if self._is_drawing_soon or not self.is_attached:
             return
-        self._draw_timer_on = True
-        self.set_timer(max(delay, 0.01), self._draw)
+        wait = self._drawn_at + DRAW_EVERY_S - time.monotonic()
+        self._is_drawing_soon = True
+        self.set_timer(max(wait, 0.001), self._draw)
 
-    async def _draw(self) -> None:
-        """Hands what waits to the Markdown stream, and paces the next time by the cost of this
-        one.
-        """
-        self._draw_timer_on = False
-        piece, self._waiting = self._waiting, ""
-        if not piece:
-            return
-        started = time.monotonic()
-        await self._markdown.append(piece)
-        cost = time.monotonic() - started
-        self._draw_timer_on = True
-        self.set_timer(max(DRAW_EVERY_S, DRAW_SHARE * cost), self._draw_again)
-
-    async def _draw_again(self) -> None:
-        self._draw_timer_on = False
-        if self._waiting:
-            await self._draw()
-
-    async def _draw_rest(self) -> None:
-        piece, self._waiting = self._waiting, ""
-        if piece and self._markdown.is_attached:
-            await self._markdown.append(piece)
+    def _draw(self) -> None:
+        self._is_drawing_soon = False
+        self._drawn_at = time.monotonic()
+        self._body.draw()
 
     def _show_end(self, message: Message) -> None:
         line = end_line(message, self._continue_key)
@@ -141,7 +120,7 @@ class AnswerTurn(Turn):
         if self.error is not None:
             self._problem.update(problem_words(self.error))
 
-    def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+    def on_answer_text_link_clicked(self, event: AnswerText.LinkClicked) -> None:
         event.stop()
         self.screen.ask_link(event.href)  # type: ignore[attr-defined]
 

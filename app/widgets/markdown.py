@@ -1,21 +1,17 @@
-"""Markdown of a model, drawn safely: all of its text is shown, none of it acts.
+"""Reads a model's Markdown safely: all of its text is kept, none of it acts.
 
-HTML is text, images are their words, links are followed only through `LinkClicked` and a question,
-deep nesting and endless lines are cut short on screen. It does not know where the text comes from.
+HTML is text, images are their words, only http(s) links stay links, deep nesting and endless lines
+are cut short on screen. It draws nothing.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
-from textual.content import Content
-from textual.widgets import Markdown
-from textual.widgets._markdown import MarkdownFence
 
 from app.sanitize import clean
 
@@ -23,9 +19,6 @@ DEEPEST = 12
 """Levels of blocks (a list counts two); deeper text stays, as one paragraph."""
 LONGEST_LINE = 1_000
 """Characters of a line on screen: more is never read, and 100,000 freeze the layout."""
-HIGHLIGHTED_BYTES = 12_000
-"""Longer code is shown without colours: it is coloured again with every piece that arrives."""
-
 CUT = "…"
 
 
@@ -118,29 +111,19 @@ def drawn_whole(text: str) -> str:
     return LineCutter().feed(clean(text))
 
 
-class CodeFence(MarkdownFence):
-    """A fence that never guesses a language and leaves long code uncoloured."""
+def blocks(tokens: list[Token]) -> list[list[Token]]:
+    """The tokens of each top-level block: heading, paragraph, list, table, code, ..."""
+    groups: list[list[Token]] = []
+    is_open = False
+    for token in tokens:
+        if not is_open:
+            groups.append([])
+        groups[-1].append(token)
+        is_open = token.nesting == 1 or (is_open and not (token.nesting == -1 and token.level == 0))
+    return groups
 
-    @classmethod
-    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:
-        words = language.split()
-        if not words or len(code) > HIGHLIGHTED_BYTES:
-            return Content(code)
-        return super().highlight(code, words[0], ansi=ansi, dark=dark)
 
-
-class ModelMarkdown(Markdown):
-    """A model's text. `source` of the base class is what is drawn, not what was said."""
-
-    BLOCKS = {**Markdown.BLOCKS, "fence": CodeFence, "code_block": CodeFence}
-    BULLETS = ["• ", "◦ ", "▪ "]
-
-    def __init__(self, text: str = "", **arguments: Any) -> None:
-        self._cutter = LineCutter()
-        super().__init__(
-            self.drawn(text), parser_factory=make_parser, open_links=False, **arguments
-        )
-
-    def drawn(self, piece: str) -> str:
-        """What of the next piece goes to the screen."""
-        return self._cutter.feed(clean(piece))
+def links(tokens: list[Token]) -> list[str]:
+    """Targets of the links that may be followed, in order."""
+    children = [child for token in tokens for child in token.children or ()]
+    return [str(one.attrGet("href")) for one in children if one.type == "link_open"]

@@ -20,7 +20,22 @@ EVIL = "A \x1b]52;c;eA==\x07 \x1b[2J \x1b]0;owned\x07 \x9b31m [bold]b[/] \x1b[?1
 def scripts(kind: str) -> list[Script]:
     if kind == "slow":
         return [Script(pieces=tuple(f"word{number} " for number in range(2_000)), pause_s=0.02)]
+    if kind == "markdown":
+        return [Script(pieces=tuple(markdown_pieces()), pause_s=0.1)]
     return [Script(pieces=(EVIL,))]
+
+
+def markdown_pieces() -> list[str]:
+    """About 1,500 tokens, ten at a time, as 100 tokens a second arrive at 10 Hz."""
+    section = (
+        "## A heading\n\nSome **bold** and `code` words in a paragraph that goes on for a while "
+        "so that it wraps over more than one line of the screen.\n\n"
+        "- first point of the list with words\n- second point, *slanted*\n  - nested point\n\n"
+        "| a | b | c |\n|---|---|---|\n| 1 | 2 | 3 |\n| 4 | 5 | 6 |\n\n"
+        "```python\ndef f(n: int) -> int:\n    return n * f(n - 1) if n else 1\n```\n\n"
+    )
+    text = section * 12
+    return [text[index : index + 40] for index in range(0, len(text), 40)]
 
 
 def program(folder: Path, kind: str) -> int:

@@ -130,8 +130,9 @@ def test_a_models_text_adds_no_sequence_to_the_terminal(
     terminal.type("\r")
     terminal.until(lambda: "end." in terminal.text)
     assert "[bold]b[/]" in terminal.text
-    for forbidden in (b"\x1b]52", b"\x1b]0;owned", b"\x1b[2J", b"\xc2\x9b", b"\x07"):
-        assert forbidden not in terminal.written
+    written = re.sub(rb"\x1b\]22;\w+\x07", b"", terminal.written)  # Textual's pointer shape
+    for forbidden in (b"\x1b]", b"\x1b[2J", b"\xc2\x9b", b"\x07"):
+        assert forbidden not in written
     terminal.type("\x11")
     assert terminal.ended() == 0
     terminal.assert_restored()

@@ -94,7 +94,7 @@ async def test_deep_nesting_and_endless_lines_lose_no_text(stage: Stage) -> None
         await it.ask("Q")
         assert it.transcript.last_answer.text == deep + lists + endless
         await it.until(lambda: "after" in it.text())
-        drawn = str(it.transcript.last_answer._markdown.source)
+        drawn = str(it.transcript.last_answer._body.source)
         assert len(drawn) < 10_000
 
 

@@ -1,0 +1,181 @@
+"""A model's Markdown as one widget of lines that grows at its end.
+
+Only the last block is read and drawn again when a piece arrives; finished blocks keep their
+lines until the width or the colours change. It does not know where the text comes from.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from app.sanitize import clean
+from app.widgets.markdown import LineCutter, blocks, links, make_parser
+
+if TYPE_CHECKING:
+    from app.widgets.block_renderer import BlockRenderer
+
+URL = re.compile(r"https?://\S+")
+
+
+class AnswerText(Widget):
+    """Lines of Markdown."""
+
+    class LinkClicked(Message):
+        """A click on a link's target."""
+
+        def __init__(self, href: str) -> None:
+            super().__init__()
+            self.href = href
+
+    DEFAULT_CSS = "AnswerText { height: auto; width: 1fr; }"
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__()
+        self._parser = make_parser()
+        self._cutter = LineCutter()
+        self._renderer: BlockRenderer | None = None
+        self._look: tuple[int, str] = (0, "")
+        self._source = ""
+        """What is drawn: cleaned, endless lines cut."""
+        self._done = 0
+        """Characters of the source whose blocks are final."""
+        self._done_lines: list[Strip] = []
+        self._lines: list[Strip] = []
+        self._links: list[str] = []
+        self._drawn_source = ""
+        self._style: Style | None = None
+        """Of the widget; asking Textual for it costs more than drawing a line."""
+        self.add(text)
+
+    @property
+    def source(self) -> str:
+        return self._source
+
+    def add(self, piece: str) -> None:
+        """More text; call `draw` to see it."""
+        self._source += self._cutter.feed(clean(piece))
+
+    def replace(self, text: str) -> None:
+        """Another text."""
+        self._cutter = LineCutter()
+        self._source = self._cutter.feed(clean(text))
+        self._forget()
+        self.draw()
+
+    def draw(self) -> None:
+        """Brings what was added to the screen."""
+        before = len(self._lines)
+        self._update(self._look[0] or self.size.width)
+        self.refresh(layout=len(self._lines) != before)
+
+    # ---- what Textual asks
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        self._update(width)
+        return len(self._lines)
+
+    def render_line(self, y: int) -> Strip:
+        style = self._style = self._style or self.rich_style
+        width = self.size.width
+        if y >= len(self._lines):
+            return Strip.blank(width, style)
+        strip = self._lines[y].crop(0, width)
+        strip = self._selected(strip, y).apply_offsets(0, y)
+        return strip.apply_style(style).adjust_cell_length(width, style)
+
+    def _selected(self, strip: Strip, y: int) -> Strip:
+        """The line with the part that is selected with the mouse."""
+        selection = self.text_selection
+        span = selection.get_span(y) if selection is not None else None
+        if span is None:
+            return strip
+        start, end = span
+        end = strip.cell_length if end == -1 else min(end, strip.cell_length)
+        look = self.screen.get_component_rich_style("screen--selection")
+        marked = Strip([segment._replace(style=look) for segment in strip.crop(start, end)])
+        return Strip.join([strip.crop(0, start), marked, strip.crop(end)])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        return selection.extract("\n".join(line.text.rstrip() for line in self._lines)), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self._style = None
+        if self.is_attached and self.app.theme != self._look[1]:
+            self.draw()
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on an address asks for its whole target, also where the line breaks inside it."""
+        if not 0 <= event.y < len(self._lines):
+            return
+        line = self._lines[event.y].text
+        hit = next((m for m in re.finditer(r"\S+", line) if m.start() <= event.x < m.end()), None)
+        word = hit.group().strip("()") if hit else ""
+        target = next((href for href in self._links if len(word) > 3 and word in href), None)
+        address = URL.search(word)
+        if target is not None or address is not None:
+            event.stop()
+            self.post_message(self.LinkClicked(target or (address.group() if address else "")))
+
+    # ---- lines
+
+    def _forget(self) -> None:
+        self._done, self._done_lines, self._links, self._drawn_source = 0, [], [], ""
+
+    def _update(self, width: int) -> None:
+        """Makes the lines true for the source, this width and the colours in use."""
+        look = (max(width, 1), self.app.theme)
+        if look == self._look and self._drawn_source == self._source:
+            return
+        if look != self._look or self._renderer is None:
+            self._look = look
+            self._renderer = self._make_renderer(look[0])
+            self._forget()
+        self._drawn_source = self._source
+        if not self._source.strip():
+            self._lines = []
+            return
+        self._draw_blocks(self._renderer)
+
+    def _make_renderer(self, width: int) -> BlockRenderer:
+        from app.widgets.block_renderer import BlockRenderer
+
+        variables = self.app.get_css_variables()
+        return BlockRenderer(width, variables, self.app.current_theme.dark)
+
+    def _draw_blocks(self, renderer: BlockRenderer) -> None:
+        """Draws what is not final; all blocks but the last become final."""
+        rest = self._source[self._done :]
+        tokens = self._parser.parse(rest)
+        groups = blocks(tokens)
+        final = self._done_lines
+        for group in groups[:-1]:
+            append_block(final, renderer.lines(group))
+        self._links += links([token for group in groups[:-1] for token in group])
+        last = groups[-1] if groups else []
+        start = last[0].map[0] if last and last[0].map else 0
+        self._done += sum(len(line) for line in rest.splitlines(keepends=True)[:start])
+        self._lines = list(final)
+        append_block(self._lines, renderer.lines(last))
+        self._links += [href for href in links(last) if href not in self._links]
+
+
+def append_block(lines: list[Strip], block: list[Strip]) -> None:
+    """Blocks stand one blank line apart."""
+    if not block:
+        return
+    if lines:
+        lines.append(Strip([]))
+    lines.extend(block)
