@@ -6,13 +6,13 @@ the exit status of an answer and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import closing
 
 from app.console import Console
 from app.exit_codes import exit_code
 from app.interrupt import Interruption
 from app.result import error_object, result_object
-from app.session import Answered, Notice, Saved, Session, SessionEvent
+from app.session import Answered, Events, Notice, Saved, Session, SessionEvent
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress
 
 
@@ -30,10 +30,11 @@ class Answering:
         self.chat_id: int | None = None
         """The chat that was answered, as soon as its question is on disk."""
 
-    def show(self, events: Iterator[SessionEvent]) -> int:
+    def show(self, events: Events) -> int:
         """Runs to the end of the answer; the exit status of the answer."""
         status = 0
-        with Interruption(self._session.cancel) as interruption:
+        # Closed here and not by chance: a front end that fails leaves a row that is finished.
+        with closing(events), Interruption(self._session.cancel) as interruption:
             for event in events:
                 status = self._take(event)
         self.interrupted = interruption.asked

@@ -7,7 +7,7 @@ nothing of how an answer is made.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from app.exit_codes import exit_code
 from app.line_options import option_pairs
 from app.options import apply_options, sampling_overrides
 from app.result import error_object
-from app.session import Options, Session, SessionEvent
+from app.session import Events, Options, Session
 from app.settings import Settings
 from engine.errors import LocalchatError, UsageError
 
@@ -139,7 +139,7 @@ class JsonMode:
     def _answer(
         self,
         request: Mapping[str, Any],
-        ask: Callable[[Options], Iterator[SessionEvent]],
+        ask: Callable[[Options], Events],
     ) -> int:
         answering = Answering(self._session, self._console, as_json=True)
         status = answering.show(ask(self._options(request)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from app.errors import to_error_info
@@ -38,10 +38,15 @@ from engine.events import Failed, Finished, Result, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
 from engine.request import Priority
 
-__all__ = ["Answered", "Notice", "Options", "Saved", "Session", "SessionEvent"]
+__all__ = ["Answered", "Events", "Notice", "Options", "Saved", "Session", "SessionEvent"]
+
+Events = Generator[SessionEvent, None, None]
 
 TITLE_TOKENS = 24
 """A title is a few words; more is never shown."""
+
+CLOSE_PATIENCE_S = 3.0
+"""A cancelled answer ends within one; after this the program ends without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Session:
         self._name = f"private-{uuid.uuid4().hex}" if private else folder_identity(paths)
         self._running: dict[str, _Running] = {}
         self._guard = threading.Lock()
+        self._ended = threading.Condition(self._guard)
         self._private_chats: set[int] = set()
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
@@ -116,25 +122,19 @@ class Session:
 
     # ---- answers
 
-    def send(
-        self, chat_id: int | None, text: str, options: Options = DEFAULTS
-    ) -> Iterator[SessionEvent]:
+    def send(self, chat_id: int | None, text: str, options: Options = DEFAULTS) -> Events:
         """A new question at the end of a chat, or in a new chat (None). Blocks between events."""
         return self._as_events(self._send(chat_id, text, options))
 
-    def edit(
-        self, user_message_id: int, text: str, options: Options = DEFAULTS
-    ) -> Iterator[SessionEvent]:
+    def edit(self, user_message_id: int, text: str, options: Options = DEFAULTS) -> Events:
         """The question asked differently: a sibling of it becomes current and is answered."""
         return self._as_events(self._edit(user_message_id, text, options))
 
-    def regenerate(self, message_id: int, options: Options = DEFAULTS) -> Iterator[SessionEvent]:
+    def regenerate(self, message_id: int, options: Options = DEFAULTS) -> Events:
         """Another answer to a question, given by its own id or by one of its answers."""
         return self._as_events(self._regenerate(message_id, options))
 
-    def continue_answer(
-        self, message_id: int, options: Options = DEFAULTS
-    ) -> Iterator[SessionEvent]:
+    def continue_answer(self, message_id: int, options: Options = DEFAULTS) -> Events:
         """A cut or stopped answer goes on; the same message grows."""
         return self._as_events(self._continue(message_id, options))
 
@@ -223,6 +223,7 @@ class Session:
         """End the engine and the files; saves what should outlive the program."""
         try:
             self.cancel()
+            self._wait_for_answers()
             self.forget()
         finally:
             try:
@@ -230,9 +231,14 @@ class Session:
             finally:
                 self.history.close()
 
+    def _wait_for_answers(self) -> None:
+        """Answers that other threads stream end first, so that their rows are written."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, CLOSE_PATIENCE_S)
+
     # ---- the steps of an answer
 
-    def _send(self, chat_id: int | None, text: str, options: Options) -> Iterator[SessionEvent]:
+    def _send(self, chat_id: int | None, text: str, options: Options) -> Events:
         require_text(text)
         if chat_id is None:
             chat_id = self.new_chat().id
@@ -241,7 +247,7 @@ class Session:
             user = self.history.add_user(chat_id, chat.current_leaf, text)
             yield from self._answer(chat, user.id, options)
 
-    def _edit(self, user_message_id: int, text: str, options: Options) -> Iterator[SessionEvent]:
+    def _edit(self, user_message_id: int, text: str, options: Options) -> Events:
         require_text(text)
         old = self.history.message(user_message_id)
         if old.role != "user":
@@ -254,7 +260,7 @@ class Session:
             user = self.history.add_user(old.chat_id, old.parent_id, text)
             yield from self._answer(self.history.chat(old.chat_id), user.id, options)
 
-    def _regenerate(self, message_id: int, options: Options) -> Iterator[SessionEvent]:
+    def _regenerate(self, message_id: int, options: Options) -> Events:
         message = self.history.message(message_id)
         question_id = message.id if message.role == "user" else message.parent_id
         if question_id is None:
@@ -262,7 +268,7 @@ class Session:
         with self._lock(message.chat_id):
             yield from self._answer(self.history.chat(message.chat_id), question_id, options)
 
-    def _continue(self, message_id: int, options: Options) -> Iterator[SessionEvent]:
+    def _continue(self, message_id: int, options: Options) -> Events:
         message = self.history.message(message_id)
         if message.role != "assistant" or message.parent_id is None:
             raise UsageError(f"Message {message_id} is a question.", "", "Only answers go on.")
@@ -279,7 +285,7 @@ class Session:
             turn = Turn(self.history, self.client, saved, info, message)
             yield from self._run(turn, submit, chat.id)
 
-    def _answer(self, chat: Chat, question_id: int, options: Options) -> Iterator[SessionEvent]:
+    def _answer(self, chat: Chat, question_id: int, options: Options) -> Events:
         loaded = self._require_model()
         submit = self._submit(chat, self.history.path(chat.id, question_id), options, "answer")
         info = answer_info(loaded, submit)
@@ -288,7 +294,7 @@ class Session:
         turn = Turn(self.history, self.client, saved, info)
         yield from self._run(turn, submit, chat.id)
 
-    def _run(self, turn: Turn, submit: Submit, chat_id: int) -> Iterator[SessionEvent]:
+    def _run(self, turn: Turn, submit: Submit, chat_id: int) -> Events:
         with self._as_running(submit.request_id, chat_id) as running:
             yield from turn.run(submit, running.cancelled.is_set)
 
@@ -335,14 +341,20 @@ class Session:
         finally:
             with self._guard:
                 del self._running[request_id]
+                self._ended.notify_all()
 
     def _lock(self, chat_id: int) -> AbstractContextManager[object]:
         if self.private:
             return ExitStack()
         return conversation_lock(self.paths.locks, chat_id)
 
-    def _as_events(self, events: Iterator[SessionEvent]) -> Iterator[SessionEvent]:
+    def _as_events(self, events: Events) -> Events:
         try:
-            yield from events
+            # Not `yield from`: what goes wrong while the front end goes away has no one to go to.
+            for event in events:  # noqa: UP028
+                yield event
         except (LocalchatError, OSError) as error:
             yield Failed(None, to_error_info(error))
+        finally:
+            with suppress(LocalchatError, OSError):
+                events.close()

@@ -10,10 +10,8 @@ from app.arguments import add_conversation
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from app.console import Console
-    from app.session import Session, SessionEvent
+    from app.session import Events, Session
 
 DESCRIPTION = """\
 Answer one question. The answer goes to standard output, everything else to
@@ -52,9 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         return answer(opened.session, opened.session.send(chat_id, text), args.json, console)
 
 
-def answer(
-    session: Session, events: Iterator[SessionEvent], as_json: bool, console: Console
-) -> int:
+def answer(session: Session, events: Events, as_json: bool, console: Console) -> int:
     """Show one answer as it comes; returns the exit status."""
     from app.answering import Answering
 

@@ -30,8 +30,8 @@ def environment(home: Path) -> dict[str, str]:
         f"LOCALCHAT_{kind}_DIR": str(home / kind.lower())
         for kind in ("CONFIG", "DATA", "STATE", "CACHE")
     }
-    root = str(Path(__file__).parents[2])
-    return {**os.environ, "HOME": str(home), "PYTHONPATH": root, **folders}
+    search = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "HOME": str(home), "PYTHONPATH": os.pathsep.join(search), **folders}
 
 
 def run_program(

@@ -7,11 +7,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from app.store.locks import conversation_lock
 from tests.app.program import COMMAND, Outcome, environment, run_program
-from tests.app.test_chat_json import stored
+from tests.app.test_chat_json import stored, wait_for_text
 
 pytestmark = pytest.mark.model
 
@@ -121,3 +122,42 @@ def test_a_limit_and_a_stop_text_end_an_answer_as_they_say(ask: Asker) -> None:
     assert stopped["finish_reason"] == "stop"
     assert whole["text"].startswith(stopped["text"])
     assert stop not in stopped["text"]
+
+
+def start_long_answer(ask: Asker, model: Path) -> subprocess.Popen[bytes]:
+    """A process in the middle of an answer whose first words are on disk."""
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "-m", str(model), "-o", "max_tokens=900", "Write a long story."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(ask.home),
+    )
+    wait_for_text(ask.home)
+    return process
+
+
+def test_a_killed_program_keeps_the_question_and_what_had_come(
+    ask: Asker, starter_model: Path
+) -> None:
+    process = start_long_answer(ask, starter_model)
+    process.kill()
+    process.communicate(timeout=30)
+    shown = json.loads(run_program(ask.home, "chats", "show", "1", "--json").out)
+    question, answer = shown["messages"]
+    assert question["text"] == "Write a long story."
+    assert answer["status"] == "cut"
+    assert answer["text"] != ""
+    assert ask("-c", "Go on.").status == 0
+
+
+def test_a_killed_engine_costs_one_answer_and_is_named(ask: Asker, starter_model: Path) -> None:
+    process = start_long_answer(ask, starter_model)
+    for child in psutil.Process(process.pid).children():
+        child.kill()
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"localchat: " in errors
+    assert b"Traceback (most recent call last)" not in errors
+    assert stored(ask.home) == [("user", "complete"), ("assistant", "cut")]
+    assert ask("-c", "Go on.").status == 0

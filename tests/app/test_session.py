@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -180,7 +181,7 @@ def test_a_front_end_that_goes_away_stops_the_engine_and_keeps_the_text(
     events = session.send(None, "one")
     while not isinstance(next(events), Delta):
         pass
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert client.cancelled == [client.submits[0].request_id]
     cut = session.history.message(2)
     assert (cut.text, cut.status) == ("Hel", "cut")
@@ -359,5 +360,37 @@ def test_finished_without_words_is_kept_as_a_complete_answer(
 def test_a_front_end_that_goes_away_at_once_leaves_no_answer_streaming(session: Session) -> None:
     events = session.send(None, "one")
     assert isinstance(next(events), Saved)
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     assert session.history.message(2).status == "cut"
+
+
+def test_a_front_end_that_goes_away_after_closing_raises_nothing(
+    session: Session, client: FakeClient
+) -> None:
+    events = session.send(None, "one")
+    while not isinstance(next(events), Delta):
+        pass
+    session.history.close()
+    events.close()
+    assert client.cancelled == [client.submits[0].request_id]
+
+
+def test_closing_waits_for_answers_that_other_threads_stream(
+    session: Session, client: FakeClient, paths: Paths
+) -> None:
+    asked, cancelled = threading.Event(), threading.Event()
+
+    def script(submit: Submit, _client: FakeClient) -> Iterator[Event]:
+        yield Delta(submit.request_id, (1,), "Half", "")
+        asked.set()
+        cancelled.wait(5)
+        yield Finished(submit.request_id, result("Half", "cancelled"))
+
+    client.script = script
+    client.cancel = lambda request_id: cancelled.set()  # type: ignore[method-assign]
+    thread = threading.Thread(target=lambda: list(session.send(None, "one")))
+    thread.start()
+    asked.wait(5)
+    session.close()
+    thread.join(5)
+    assert rows_on_disk(paths)[1] == ("assistant", "Half", "stopped")
