@@ -9,7 +9,7 @@ from typing import Any
 from engine.backends.base import BackendFacts, Parked, Room, Row, Scores
 from engine.backends.llama_cpp import kv_types, opening
 from engine.backends.llama_cpp.checks import check_rows, check_sequence
-from engine.backends.llama_cpp.context import Context, ContextShape, build_name
+from engine.backends.llama_cpp.context import Context, ContextRefused, ContextShape, build_name
 from engine.backends.llama_cpp.interruption import Interruption
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.pieces import Piece, calls
@@ -139,20 +139,29 @@ class LlamaCppBackend:
         self._pool.context.set_threads(self.threads)
 
     def retune(self, settings: ContextSettings) -> bool:
-        """Use other settings from now on; False if the live sequences had to be dropped for it."""
+        """Use other settings from now on; False if the live sequences had to be dropped for it.
+
+        Raises UsageError or OutOfMemory; nothing is changed then.
+        """
         choice = opening.choose(self._model, settings)
-        self.threads = settings.threads or default_threads()
+        threads = settings.threads or default_threads()
         shape = replace(
             self._pool.context.shape,
             n_ubatch=settings.n_ubatch,
             type_k=choice.kv.type_k,
             type_v=choice.kv.type_v,
             flash=choice.flash,
-            threads=self.threads,
+            threads=threads,
         )
-        kept = self._pool.change(shape)
+        try:
+            kept = self._pool.change(shape)
+        except ContextRefused:
+            raise opening.no_room() from None
+        new_cells = choice.kv != self.choice.kv
         self.settings, self.choice = settings, choice
-        self._facts = self._make_facts(self._facts.kv_bytes_per_token)
+        self.set_threads(threads)
+        size = self._measure_cell() if new_cells else self._facts.kv_bytes_per_token
+        self._facts = self._make_facts(size)
         return kept
 
     # ---- sequences

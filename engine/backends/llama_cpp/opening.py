@@ -31,7 +31,11 @@ def first_accepted(choice: KVChoice, make: Callable[[KVChoice], T]) -> tuple[T, 
             return make(attempt), attempt
         except ContextRefused:
             continue
-    raise OutOfMemory(
+    raise no_room()
+
+
+def no_room() -> OutOfMemory:
+    return OutOfMemory(
         "llama.cpp could not make room for the conversation.",
         "It refused the KV cache in every format that the model can use.",
         "Use a smaller context (`-o ctx=2048`) or close other programs.",

@@ -233,12 +233,17 @@ class Pool:
         self._tidied = True
 
     def change(self, shape: ContextShape) -> bool:
-        """Use another shape; whether the sequences survived it (their states may not fit the new
-        settings).
+        """Use another shape; whether the sequences survived it: states of other KV types or another
+        flash attention do not fit. Raises ContextRefused, nothing changed.
         """
         saved = self._save_all()
-        before = self.signature
-        self._replace(shape)
+        before, old = self.signature, self.context.shape
+        try:
+            self._replace(shape)
+        except ContextRefused:
+            self._replace(old)
+            self._load_all(saved)
+            raise
         if self.signature == before:
             self._load_all(saved)
             return True

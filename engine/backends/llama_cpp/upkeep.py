@@ -4,11 +4,27 @@ itself.
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from engine.backends.llama_cpp.backend import LlamaCppBackend
+from engine.backends.llama_cpp.kv_types import find_kv_type
+from engine.backends.llama_cpp.model import LoadedModel
+from engine.backends.llama_cpp.settings import ContextSettings
 from engine.backends.llama_cpp.threads import ForeignLoad, ThreadGovernor, is_fixed
-from engine.backends.llama_cpp.tuning import MAX_SECONDS, Tuned, Tuner
+from engine.backends.llama_cpp.tuning import (
+    MAX_SECONDS,
+    Tuned,
+    Tuner,
+    TuningKey,
+    load_tuned,
+    make_tuner,
+    save_tuned,
+)
+
+_LOG = logging.getLogger(__name__)
 
 
 class LlamaCppUpkeep:
@@ -56,3 +72,43 @@ class LlamaCppUpkeep:
         self._tuner = None
         self._finished(tuned)
         return True
+
+
+def tuned_settings(asked: ContextSettings, model: str, folder: Path | None) -> ContextSettings:
+    """`asked` with the tuning result for the model of that fingerprint, where there is one."""
+    tuned = load_tuned(folder, _key(asked, model)) if folder else None
+    return tuned.apply(asked) if tuned else asked
+
+
+def make_upkeep(
+    backend: LlamaCppBackend,
+    loaded: LoadedModel,
+    asked: ContextSettings,
+    model: str,
+    folder: Path | None,
+) -> LlamaCppUpkeep:
+    """For a backend opened with `tuned_settings` of the same arguments; `folder` None: no tuning.
+
+    It tunes if there is no result yet and the person left something open.
+    """
+    load = ForeignLoad(os.getppid())
+    is_set = asked.threads is not None
+    if folder is None or (is_set and asked.flash is not None):
+        return LlamaCppUpkeep(backend, load, is_set)
+    key = _key(asked, model)
+    if load_tuned(folder, key) is not None:
+        return LlamaCppUpkeep(backend, load, is_set)
+
+    def store(tuned: Tuned) -> None:
+        try:
+            save_tuned(folder, key, tuned)
+        except OSError as error:  # it is measured again after the next start
+            _LOG.warning("the tuning result could not be saved: %s", error)
+
+    return LlamaCppUpkeep(
+        backend, load, is_set, make_tuner(loaded, backend.choice.kv, asked), store
+    )
+
+
+def _key(asked: ContextSettings, model: str) -> TuningKey:
+    return TuningKey.here(model, find_kv_type(asked.kv_type).name)
