@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from markdown_it.token import Token
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
@@ -23,6 +24,8 @@ from app.widgets.markdown import LineCutter, blocks, links, make_parser
 if TYPE_CHECKING:
     from app.widgets.block_renderer import BlockRenderer
 
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""Lines as Markdown counts them."""
 URL = re.compile(r"https?://\S+")
 
 
@@ -51,6 +54,7 @@ class AnswerText(Widget):
         self._done_lines: list[Strip] = []
         self._lines: list[Strip] = []
         self._links: list[str] = []
+        self._done_links: list[str] = []
         self._drawn_source = ""
         self._style: Style | None = None
         """Of the widget; asking Textual for it costs more than drawing a line."""
@@ -132,7 +136,7 @@ class AnswerText(Widget):
     # ---- lines
 
     def _forget(self) -> None:
-        self._done, self._done_lines, self._links, self._drawn_source = 0, [], [], ""
+        self._done, self._done_lines, self._done_links, self._drawn_source = 0, [], [], ""
 
     def _update(self, width: int) -> None:
         """Makes the lines true for the source, this width and the colours in use."""
@@ -156,20 +160,35 @@ class AnswerText(Widget):
         return BlockRenderer(width, variables, self.app.current_theme.dark)
 
     def _draw_blocks(self, renderer: BlockRenderer) -> None:
-        """Draws what is not final; all blocks but the last become final."""
+        """Draws what is not final, and makes final what no later text can change."""
         rest = self._source[self._done :]
-        tokens = self._parser.parse(rest)
-        groups = blocks(tokens)
-        final = self._done_lines
-        for group in groups[:-1]:
-            append_block(final, renderer.lines(group))
-        self._links += links([token for group in groups[:-1] for token in group])
-        last = groups[-1] if groups else []
-        start = last[0].map[0] if last and last[0].map else 0
-        self._done += sum(len(line) for line in rest.splitlines(keepends=True)[:start])
-        self._lines = list(final)
-        append_block(self._lines, renderer.lines(last))
-        self._links += [href for href in links(last) if href not in self._links]
+        groups = blocks(self._parser.parse(rest))
+        settled = settled_blocks(groups, rest.count("\n"))
+        for group in groups[:settled]:
+            append_block(self._done_lines, renderer.lines(group))
+            self._done_links += links(group)
+        if settled:
+            start = first_line(groups[settled])
+            self._done += sum(len(line) for line in LINE.findall(rest)[:start])
+        self._lines, self._links = list(self._done_lines), list(self._done_links)
+        for group in groups[settled:]:
+            append_block(self._lines, renderer.lines(group))
+            self._links += links(group)
+
+
+def settled_blocks(groups: list[list[Token]], complete_lines: int) -> int:
+    """How many blocks are final: those before the last block whose first line is complete.
+
+    While its first line grows, a block may turn out to go on with the one before: `***`, `***word`.
+    """
+    for index in range(len(groups) - 1, 0, -1):
+        if first_line(groups[index]) < complete_lines:
+            return index
+    return 0
+
+
+def first_line(group: list[Token]) -> int:
+    return group[0].map[0] if group[0].map else 0
 
 
 def append_block(lines: list[Strip], block: list[Strip]) -> None:

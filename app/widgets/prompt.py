@@ -16,6 +16,7 @@ from app.keys import key_names
 from app.messages import DraftChanged, DraftTyped, LastWanted, PasteFolded, Submitted
 from app.sanitize import clean, single_line
 from app.slash import completions
+from app.widgets.graphemes import last_length
 from app.widgets.pastes import SHOWN_CHARACTERS, Pastes, is_big, normal_lines
 
 TYPED_GAP_S = 0.012
@@ -113,7 +114,7 @@ class Prompt(TextArea):
             event.stop()
             event.prevent_default()
             return
-        if self._step_over_label(event):
+        if self._step_over_label(event) or self._step_over_character(event):
             return
         await super()._on_key(event)
 
@@ -177,6 +178,19 @@ class Prompt(TextArea):
         event.stop()
         event.prevent_default()
         self.delete((row, span[0]), (row, span[1]))
+        return True
+
+    def _step_over_character(self, event: events.Key) -> bool:
+        """Backspace takes what is seen as one character, however many code points it has."""
+        if event.key != "backspace" or self.selected_text:
+            return False
+        row, column = self.cursor_location
+        length = last_length(self.document.get_line(row)[:column])
+        if length < 2:
+            return False
+        event.stop()
+        event.prevent_default()
+        self.delete((row, column - length), (row, column))
         return True
 
     # ---- pastes

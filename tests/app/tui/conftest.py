@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from app.application import LocalchatApp
 from app.screens.chat import ChatScreen
 from app.session import Session
 from app.settings import Settings
 from app.store.conversation import Message
-from app.tui import LocalchatApp
 from app.widgets.prompt import Prompt
 from app.widgets.transcript import Transcript
 from tests.app.tui.fakes import ScriptedClient, fill, make_session

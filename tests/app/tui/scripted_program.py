@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 
 import app.session
+from app.application import LocalchatApp
 from app.paths import Paths
 from app.session import Session
 from app.settings import Settings
 from app.terminal import run_guarded
-from app.tui import LocalchatApp, driver_class, prepare_log
+from app.tui import driver_class, prepare_log
 from tests.app.tui.fakes import Script, ScriptedClient, make_session
 
 EVIL = "A \x1b]52;c;eA==\x07 \x1b[2J \x1b]0;owned\x07 \x9b31m [bold]b[/] \x1b[?1049l end."
@@ -44,7 +45,7 @@ def program(folder: Path, kind: str) -> int:
     settings = Settings()
     model = folder / "model.gguf"
     model.write_bytes(b"GGUF")
-    app.session.choose_model = lambda *_: model  # type: ignore[assignment]
+    setattr(app.session, "choose_model", lambda *_: model)  # noqa: B010  no model file is needed
 
     def open_session() -> Session:
         return make_session(folder, ScriptedClient(scripts(kind)), settings)

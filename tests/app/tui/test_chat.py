@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from app.settings import ChatSettings, Settings
 from app.widgets.answer import AnswerTurn
 from app.widgets.bars import LoadBar, TitleBar
@@ -18,7 +20,7 @@ Stage = Callable[..., Any]
 
 def answer(it: Any) -> AnswerTurn:
     turn = it.transcript.last_answer
-    assert turn is not None
+    assert isinstance(turn, AnswerTurn)
     return turn
 
 
@@ -86,7 +88,9 @@ async def test_a_cut_answer_says_where_and_goes_on(stage: Stage) -> None:
         assert len(it.transcript.turns) == 2
 
 
-async def test_progress_is_shown_for_long_prompts_only(stage: Stage) -> None:
+async def test_progress_is_shown_for_long_prompts_only(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gate = threading.Event()
     long = Script(("a", "b"), progress=((2100, 3300),), prompt_tokens=3300, reused=0, gate=gate)
     short = Script(("a", "b"), progress=((210, 330),), prompt_tokens=330, reused=0)
@@ -103,12 +107,8 @@ async def test_progress_is_shown_for_long_prompts_only(stage: Stage) -> None:
         assert it.screen.answering.run.shows_progress
         gate.set()
         await it.until(lambda: it.screen.answering.run is None)
-        show = AnswerTurn.progress
-        AnswerTurn.progress = lambda self, event: seen.append("shown")  # type: ignore[method-assign]
-        try:
-            await it.ask("y")
-        finally:
-            AnswerTurn.progress = show  # type: ignore[method-assign]
+        monkeypatch.setattr(AnswerTurn, "progress", lambda turn, event: seen.append("shown"))
+        await it.ask("y")
         assert seen == []
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from app import keys, slash
+from app.application import LocalchatApp
 from app.screens.help import help_lines
 from app.settings import Settings
-from app.tui import LocalchatApp
 from app.widgets.bars import UndoBar
 from app.widgets.sidebar import Sidebar
 
