@@ -97,7 +97,7 @@ def has_inner_break(text: str) -> bool:
 
 
 def split_half_bracket(text: str) -> tuple[str, str]:
-    """Text, and the beginning of a paste bracket at its end; a lone ESC is a key, not a beginning."""
+    """Text, and the beginning of a paste bracket at its end; a lone ESC is a key."""
     for length in range(len(START) - 1, 2, -1):
         if text.endswith(START[:length]):
             return text[:-length], START[:length]

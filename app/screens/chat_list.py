@@ -256,6 +256,10 @@ class ChatList:
         if session is None:
             return
         self._finish_delete()
+        if session is not screen.stored_session:
+            screen.in_store(lambda: session.purge(chat.id))
+            self.empty(None)
+            return
         self._deleted = chat
         screen.in_store(lambda: session.delete(chat.id))
         self.empty(None)

@@ -20,9 +20,13 @@ from app.widgets import words
 from app.widgets.answer import AnswerTurn
 from app.widgets.turn import QuestionTurn, Turn
 
-FIRST = 12
-"""Turns mounted when a chat opens: a screenful or two, in well under 100 ms."""
-MORE = 10
+FIRST = 4
+"""Turns mounted when a chat opens. A long answer takes 40 ms to draw: the screen must not wait."""
+SOON = 12
+"""Turns that are mounted without being asked for, one after the other."""
+SOON_S = 0.03
+MORE = 4
+"""Turns mounted each time the view reaches the top."""
 MOST = 80
 """While a chat grows, turns beyond this many leave the top of the screen."""
 
@@ -74,6 +78,7 @@ class Transcript(VerticalScroll, can_focus=False):
             await self._column.mount_all([self._turn(message) for message in messages[-FIRST:]])
         self._show_older()
         self.anchor()
+        self.set_timer(SOON_S, self._fill_quietly)
 
     async def add_block(self, block: Widget) -> None:
         """Something that belongs to no turn, at the end."""
@@ -97,12 +102,18 @@ class Transcript(VerticalScroll, can_focus=False):
             await self._column.remove_children(".problem")
             await self._column.mount_all(added)
 
-    async def fill_above(self) -> None:
+    async def _fill_quietly(self) -> None:
+        """A screenful or two is ready before anybody scrolls."""
+        if len(self.turns) < SOON and self._above:
+            await self.fill_above(1)
+            self.set_timer(SOON_S, self._fill_quietly)
+
+    async def fill_above(self, count: int = MORE) -> None:
         """Mounts some of what is above, and keeps the view where it was."""
         if self._is_filling or not self._above:
             return
         self._is_filling = True
-        batch, self._above = self._above[-MORE:], self._above[:-MORE]
+        batch, self._above = self._above[-count:], self._above[:-count]
         from_end = self.max_scroll_y - self.scroll_y
         await self._column.mount_all([self._turn(m) for m in batch], after=self._older)
         self._show_older()
@@ -110,7 +121,8 @@ class Transcript(VerticalScroll, can_focus=False):
 
     def _stand(self, from_end: float) -> None:
         self._is_filling = False
-        self.scroll_to(y=self.max_scroll_y - from_end, animate=False, immediate=True)
+        if self._anchor_released:
+            self.scroll_to(y=self.max_scroll_y - from_end, animate=False, immediate=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """The top is where older turns are waiting."""
