@@ -36,7 +36,7 @@ _CLASSES: dict[str, type[LocalchatError]] = {
 
 
 def info_of(error: BaseException) -> ErrorInfo:
-    """Any exception as a value; one that no person was meant to read is named as a fault of ours."""
+    """Any exception as a value; one not written for people is named as a fault of ours."""
     if isinstance(error, LocalchatError):
         return ErrorInfo(error.code, error.title, error.text, error.next_step)
     if isinstance(error, MemoryError):

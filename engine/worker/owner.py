@@ -1,0 +1,221 @@
+"""The owner thread: steps the engine, and works for itself when nobody waits.
+
+Everything that others want of it lies in its inbox. It alone touches engine and backend, apart from
+`Backend.interrupt`, with which the other threads get its attention. Knows no pipe.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from engine.chat import Prepared
+from engine.error_values import info_of
+from engine.errors import LocalchatError
+from engine.events import Event, Failed, Finished
+from engine.messages import Cancel, Close, Drop, Dropped, FromWorker
+from engine.request import Priority
+from engine.worker.desk import Desk, Done, Ready, Rewrite, RewriteReady
+from engine.worker.history import Histories
+from engine.worker.model import Model
+from engine.worker.publisher import Publisher
+from engine.worker.upkeep import Saving, Watch
+
+Item = Cancel | Drop | Close | Done
+_LAST_STEPS = 20
+"""Steps that running requests get to end when the worker is closed."""
+
+
+class Owner:
+    """`send` puts a message into the pipe; it raises OSError when nobody reads it any more."""
+
+    def __init__(
+        self,
+        model: Model,
+        send: Callable[[FromWorker], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.desk = Desk(model, self.put)
+        self._model = model
+        self._engine = model.engine
+        self._send = send
+        self._clock = clock
+        self._inbox: SimpleQueue[Item] = SimpleQueue()
+        self._publisher = Publisher(send, model.loaded.load_ms)
+        self._histories = Histories()
+        self._saving = Saving(model)
+        self._watch = Watch(model, send)
+        self._cancelled: set[str] = set()
+        """Cancelled while still on the desk."""
+        self._running: dict[str, Prepared] = {}
+        self._tuned = False
+        self._closing = False
+        self._answering = False
+        """Whether anything but background work runs; read by other threads."""
+
+    def put(self, item: Item) -> None:
+        """From any thread: into the inbox, and out of whatever the item need not wait for."""
+        self._inbox.put(item)
+        if not self._answering or isinstance(item, (Cancel, Drop, Close)):
+            self._model.backend.interrupt()
+
+    def count(self, text: str) -> int:
+        """From any thread: tokens of a text."""
+        return self._model.chat.count(text)
+
+    def run(self) -> None:
+        """Until Close; saves the open conversation last."""
+        while not self._closing:
+            self._take(self._patience())
+            if self._engine.busy:
+                self._step()
+            elif self._inbox.empty() and not self._closing:
+                self._idle()
+        self._end()
+
+    # ---- the inbox
+
+    def _patience(self) -> float | None:
+        """Seconds to wait for something to do; None: as long as it takes."""
+        if self._engine.busy or self._may_tune:
+            return 0.0
+        due = self._saving.due
+        return None if due is None else max(due - self._clock(), 0.0)
+
+    def _take(self, patience: float | None) -> None:
+        try:
+            self._handle(self._inbox.get(timeout=patience) if patience != 0.0 else self._now())
+            while True:
+                self._handle(self._now())
+        except Empty:
+            return
+
+    def _now(self) -> Item:
+        return self._inbox.get_nowait()
+
+    def _handle(self, item: Item) -> None:
+        match item:
+            case Ready():
+                self._submit(item)
+            case RewriteReady():
+                self._rewrite(item)
+            case Failed(request_id=str(request_id)):
+                self._off_the_desk(request_id)
+                self._send(item)
+            case Cancel(request_id=request_id):
+                self._cancel(request_id)
+            case Drop(conversation=conversation):
+                self._drop(conversation)
+            case Close():
+                self._closing = True
+
+    def _submit(self, ready: Ready) -> None:
+        request = ready.prepared.request
+        conversation = request.conversation
+        if ready.saved is not None and not self._engine.cache.of(conversation):
+            saved = ready.saved
+            self._engine.adopt(conversation, saved.ids, saved.parked, self._model.fingerprint)
+        self._histories.asked(conversation)
+        self._start(ready.prepared)
+        if self._off_the_desk(request.request_id):
+            self._engine.cancel(request.request_id)
+
+    def _off_the_desk(self, request_id: str) -> bool:
+        """Whether it was cancelled while it lay there."""
+        self.desk.names.discard(request_id)
+        cancelled = request_id in self._cancelled
+        self._cancelled.discard(request_id)
+        return cancelled
+
+    def _start(self, prepared: Prepared) -> None:
+        request = prepared.request
+        self._running[request.request_id] = prepared
+        self._publisher.open(prepared)
+        self._saving.touched(request.conversation, self._clock())
+        self._engine.submit(request)
+
+    def _cancel(self, request_id: str) -> None:
+        if request_id in self._running:
+            self._engine.cancel(request_id)
+        elif request_id in self.desk.names:
+            self._cancelled.add(request_id)
+
+    def _drop(self, conversation: str) -> None:
+        self._engine.drop(conversation)
+        self._histories.dropped(conversation)
+        try:
+            self._saving.dropped(conversation)
+        except OSError as error:
+            self._send(Failed(None, info_of(error)))
+            return
+        self._send(Dropped(conversation))
+
+    # ---- computing
+
+    def _step(self) -> None:
+        self._answering = any(
+            prepared.request.priority < Priority.BACKGROUND for prepared in self._running.values()
+        )
+        events = self._engine.step()
+        now = self._clock()
+        for finished in self._publisher.publish(events, now):
+            self._finished(*finished)
+        self._forget_ended(events)
+        seeded = any(prepared.seed_given for prepared in self._running.values())
+        self._watch.look(now, computing=True, seeded=seeded)
+        if not self._engine.busy:
+            self._answering = False
+            self._watch.tell()
+
+    def _forget_ended(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, (Finished, Failed)):
+                self._running.pop(event.request_id or "", None)
+
+    # ---- between answers
+
+    def _finished(self, prepared: Prepared, finished: Finished) -> None:
+        request = prepared.request
+        if not request.conversation:
+            return
+        self._saving.touched(request.conversation, self._clock())
+        if request.replaces:
+            if finished.result.finish_reason == "stop":
+                self._histories.rewritten(request.conversation)
+        elif self._model.canonical:
+            result = finished.result
+            self._histories.answered(request.conversation, request.request_id, result)
+            self.desk.put(Rewrite(prepared, result))
+
+    def _rewrite(self, ready: RewriteReady) -> None:
+        if ready.request is None:
+            return
+        request = self._histories.takes(ready.conversation, ready.of, ready.request)
+        if request is not None:
+            self._start(Prepared(request, "canonical"))
+
+    @property
+    def _may_tune(self) -> bool:
+        return False
+
+    def _idle(self) -> None:
+        due = self._saving.due
+        if due is not None and due <= self._clock():
+            self._saving.save()
+            self._watch.tell()
+
+    # ---- the end
+
+    def _end(self) -> None:
+        """Ends what runs, so that it can be kept, and saves."""
+        for request_id in self._running:
+            self._engine.cancel(request_id)
+        for _ in range(_LAST_STEPS):
+            if not self._engine.busy:
+                break
+            self._step()
+        try:
+            self._saving.save()
+        except LocalchatError:
+            pass  # what is not saved is computed again
