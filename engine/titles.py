@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 
-INSTRUCTION = "Write a title of at most five words for this conversation. Reply with the title only."
+INSTRUCTION = (
+    "Write a title of at most five words for this conversation. Reply with the title only."
+)
 MAX_TOKENS = 12
 MAX_CHARACTERS = 60
 

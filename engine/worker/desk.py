@@ -7,6 +7,7 @@ never touches the engine.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -60,6 +61,8 @@ class Desk:
         self._put = put
         self._seen: set[str] = set()
         self._jobs: SimpleQueue[Job] = SimpleQueue()
+        self._waiting = 0
+        self._lock = threading.Lock()
         self.names: set[str] = set()
         """Requests that are on the desk."""
 
@@ -67,7 +70,17 @@ class Desk:
         """From any thread."""
         if isinstance(job, Submit):
             self.names.add(job.request_id)
+        self._count(1)
         self._jobs.put(job)
+
+    @property
+    def busy(self) -> bool:
+        """Whether work lies here that will come to the owner."""
+        return self._waiting > 0
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._waiting += change
 
     def run(self) -> None:
         """Until the job None."""
@@ -76,6 +89,7 @@ class Desk:
                 self._put(self._prepare(job))
             else:
                 self._put(self._rewrite(job))
+            self._count(-1)
 
     def _prepare(self, submit: Submit) -> Ready | Failed:
         try:

@@ -6,6 +6,7 @@ Everything that others want of it lies in its inbox. It alone touches engine and
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
@@ -22,6 +23,7 @@ from engine.worker.model import Model
 from engine.worker.publisher import Publisher
 from engine.worker.upkeep import Saving, Watch
 
+LOG = logging.getLogger("localchat.worker")
 Item = Cancel | Drop | Close | Done
 _LAST_STEPS = 20
 """Steps that running requests get to end when the worker is closed."""
@@ -49,6 +51,7 @@ class Owner:
         self._cancelled: set[str] = set()
         """Cancelled while still on the desk."""
         self._running: dict[str, Prepared] = {}
+        self._answered = False
         self._tuned = False
         self._closing = False
         self._answering = False
@@ -179,6 +182,7 @@ class Owner:
         request = prepared.request
         if not request.conversation:
             return
+        self._answered = True
         self._saving.touched(request.conversation, self._clock())
         if request.replaces:
             if finished.result.finish_reason == "stop":
@@ -197,13 +201,25 @@ class Owner:
 
     @property
     def _may_tune(self) -> bool:
-        return False
+        """After the first answer, once, and not while something lies on the desk."""
+        return self._answered and not self._tuned and not self.desk.busy
 
     def _idle(self) -> None:
         due = self._saving.due
         if due is not None and due <= self._clock():
             self._saving.save()
             self._watch.tell()
+        elif self._may_tune:
+            self._tune()
+
+    def _tune(self) -> None:
+        self._watch.tell(tuning=True)
+        try:
+            self._tuned = self._model.upkeep.tune(lambda: not self._inbox.empty())
+        except LocalchatError as error:
+            LOG.warning("tuning was given up: %s", error)
+            self._tuned = True
+        self._watch.tell()
 
     # ---- the end
 

@@ -1,0 +1,167 @@
+"""Loads a GGUF model for llama.cpp: header, settings, memory, tokenizer, weights, context.
+
+In that order, so that everything that can be refused is refused before memory is taken. Knows no
+pipe and no thread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from engine.backends.llama_cpp.backend import LlamaCppBackend
+from engine.backends.llama_cpp.kv_types import find_kv_type
+from engine.backends.llama_cpp.loader import LoadCancelled, load_model
+from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
+from engine.backends.llama_cpp.upkeep import make_upkeep, tuned_settings
+from engine.chat import Chat
+from engine.chat_vocabulary import ChatVocabulary
+from engine.config import EngineConfig
+from engine.engine import Engine
+from engine.error_values import EngineStopped
+from engine.errors import OutOfMemory
+from engine.messages import Load, Loaded, LoadOptions
+from engine.worker.model import Model
+from engine.worker.sampling_defaults import sampling_defaults
+from models.description import ModelDescription, describe
+from models.free_memory import free_memory
+from models.memory import ContextChoice, choose_context
+from models.sizes import show_bytes
+from models.templates.formatter import ChatFormatter
+from models.tokenizers.gguf_vocab import GGUFTokenizer
+
+CACHE_SHARE = 4
+"""Parked states and restore points get a quarter of the memory that is free at load."""
+CACHE_LIMIT_BYTES = 4 << 30
+
+
+def load(message: Load, progress: Callable[[int, int], bool]) -> Model:
+    """Raises UsageError, ModelFileError, OutOfMemory; EngineStopped when `progress` said no."""
+    began = time.monotonic()
+    options = message.options
+    find_kv_type(options.kv_type)
+    description = describe(Path(message.path))
+    free_bytes = free_memory()
+    choice = choose_context(description, options.kv_type, free_bytes, options.ctx)
+    _check_memory(description, choice, free_bytes, options)
+    with ExitStack() as stack:  # unwound on failure, handed to the model otherwise
+        return _open(message, description, choice, _Opening(free_bytes, began), progress, stack)
+
+
+class _Opening:
+    """Free memory and time (monotonic clock) at the begin of the load."""
+
+    def __init__(self, free_bytes: int, began: float) -> None:
+        self.cache_bytes = min(free_bytes // CACHE_SHARE, CACHE_LIMIT_BYTES)
+        self.began = began
+
+
+def _open(
+    message: Load,
+    description: ModelDescription,
+    choice: ContextChoice,
+    opening: _Opening,
+    progress: Callable[[int, int], bool],
+    stack: ExitStack,
+) -> Model:
+    """Everything opened lies on the stack, which the model's `close` unwinds."""
+    options = message.options
+    tokenizer = GGUFTokenizer(description.path)
+    stack.callback(tokenizer.close)
+    formatter = ChatFormatter(tokenizer, description.template)
+    stack.callback(formatter.close)
+    try:
+        weights = load_model(
+            description.path, BackendOptions(total_bytes=description.file_bytes), progress
+        )
+    except LoadCancelled:
+        raise EngineStopped("Loading was stopped.") from None
+    stack.callback(weights.close)
+    cache = Path(options.cache_folder) if options.cache_folder else None
+    tuning = cache if options.self_tune else None
+    asked = ContextSettings(choice.ctx, options.kv_type, options.flash, options.threads)
+    backend = LlamaCppBackend(weights, tuned_settings(asked, description.fingerprint, tuning))
+    stack.callback(backend.close)
+    fingerprint = _fingerprint(description, backend)
+    engine = Engine(
+        backend,
+        ChatVocabulary(tokenizer, formatter.thinking),
+        EngineConfig(
+            fingerprint=fingerprint,
+            step_ms_streaming=options.step_ms_streaming,
+            step_ms=options.step_ms,
+            micro_batch=backend.settings.n_ubatch,
+            cache_bytes=(
+                opening.cache_bytes if options.cache_bytes is None else options.cache_bytes
+            ),
+        ),
+    )
+    return Model(
+        loaded=_loaded(message, description, backend, opening.began),
+        engine=engine,
+        backend=backend,
+        chat=Chat(formatter, choice.ctx, sampling_defaults(description)),
+        upkeep=make_upkeep(backend, weights, asked, description.fingerprint, tuning),
+        fingerprint=fingerprint,
+        close=stack.pop_all().close,
+        saved_folder=cache,
+        saved_bytes=options.saved_states_bytes,
+        canonical=options.canonical,
+    )
+
+
+def _check_memory(
+    description: ModelDescription, choice: ContextChoice, free_bytes: int, options: LoadOptions
+) -> None:
+    if choice.fits or options.ignore_memory:
+        return
+    needed = choice.estimate
+    raise OutOfMemory(
+        f"{description.name} does not fit into the memory.",
+        f"It needs about {show_bytes(needed.total)} with a context of {choice.ctx:,} tokens: "
+        f"{show_bytes(needed.weights)} of weights, {show_bytes(needed.kv)} of KV and "
+        f"{show_bytes(needed.compute)} to compute; {show_bytes(free_bytes)} are free.",
+        "Close other programs, set a smaller ctx, or choose a smaller model.",
+    )
+
+
+def _fingerprint(description: ModelDescription, backend: LlamaCppBackend) -> str:
+    """Everything that a kept state depends on."""
+    parts = (
+        description.fingerprint,
+        description.tokenizer,
+        description.template_hash,
+        backend.facts.numerics,
+        backend.facts.kv_type,
+    )
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _loaded(
+    message: Load, description: ModelDescription, backend: LlamaCppBackend, began: float
+) -> Loaded:
+    facts = backend.facts
+    return Loaded(
+        name=description.name,
+        path=message.path,
+        architecture=description.architecture,
+        quantization=description.quantization,
+        backend=facts.name,
+        kv_type=facts.kv_type,
+        ctx=facts.context,
+        ctx_train=description.ctx_train or 0,
+        threads=backend.threads,
+        flash=backend.flash,
+        weights_bytes=description.weights_bytes,
+        kv_bytes_per_token=facts.kv_bytes_per_token,
+        tokenizer=description.tokenizer,
+        template="model file" if description.template else "none: completion mode",
+        template_hash=description.template_hash,
+        load_ms=1000 * (time.monotonic() - began),
+        model_fingerprint=description.fingerprint,
+        thinks=description.template is not None and "<think>" in description.template,
+        notices=backend.notices,
+    )
