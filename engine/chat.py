@@ -1,6 +1,7 @@
 """Messages -> requests: the prompt's ids with names for its parts, the sampling, the length.
 
-The one place above the engine where text becomes ids. Knows one model's formatter and tokenizer, and
+The one place above the engine where text becomes ids. Knows one model's formatter and tokenizer,
+and
 neither the pipe, the cache nor a screen. One thread prepares; `count` may be called from any.
 """
 

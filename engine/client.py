@@ -1,6 +1,7 @@
 """The front end's side of the engine: load, submit, cancel, count, drop, close.
 
-Thread-safe; blocking calls are meant for threads that may wait. Starts a worker process when it needs
+Thread-safe; blocking calls are meant for threads that may wait. Starts a worker process when it
+needs
 one, and a new one when the last died. Never loads a model or a vocabulary itself.
 """
 
@@ -42,6 +43,7 @@ CANCEL_PATIENCE_S = 5.0
 """A worker that has not ended a cancelled request after this long hangs, and is ended by force."""
 LOAD_CANCEL_PATIENCE_S = 1.0
 _DROP_PATIENCE_S = 10.0
+_DEFAULTS = LoadOptions()
 
 
 class EngineClient:
@@ -80,12 +82,13 @@ class EngineClient:
     def load(
         self,
         path: str,
-        options: LoadOptions = LoadOptions(),
+        options: LoadOptions = _DEFAULTS,
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> Loaded:
         """Blocks until the model is usable; returns at once when it already is.
 
-        `progress` is called in this thread. Raises LocalchatError; EngineStopped after `cancel_load`.
+        `progress` is called in this thread. Raises LocalchatError; EngineStopped after
+        `cancel_load`.
         """
         wanted = Load(path, options)
         with self._starting:
@@ -140,7 +143,8 @@ class EngineClient:
     def submit(self, submit: Submit) -> Iterator[Event]:
         """Sends at once; yields up to Finished or Failed. Closing the iterator early cancels.
 
-        A dead worker is started again first, with the last model; what goes wrong is a Failed event.
+        A dead worker is started again first, with the last model; what goes wrong is a Failed
+        event.
         Raises UsageError when no model was ever loaded or the request's name is in use.
         """
         request_id = submit.request_id

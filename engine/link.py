@@ -1,7 +1,8 @@
 """One life of a worker, seen from the front end: whoever asked gets what was meant for him.
 
 One thread starts the process, reads its pipe until the end and shares the messages out to inboxes.
-When the worker ends, every open inbox gets the reason as its last message. Nothing is restarted here.
+When the worker ends, every open inbox gets the reason as its last message. Nothing is restarted
+here.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ LOAD = "load"
 """Inbox of a load, and the request id that cancels it."""
 _HELLO = "hello"
 _LAST_BREATH_S = 2.0
-"""A worker whose pipe has ended gets this long to leave by itself, so that its exit status is its own."""
+"""A worker whose pipe has ended gets this long to leave by itself, so that its exit status is its
+own.
+"""
 
 Inbox = SimpleQueue[FromWorker]
 
@@ -62,7 +65,7 @@ class Link:
             raise error_of(first.cause)
 
     def open(self, key: str) -> Inbox:
-        """An inbox for the messages of one request. A dead worker's inbox holds the reason already."""
+        """An inbox for the messages of one request; a dead worker's holds the reason already."""
         with self._lock:
             if key in self._inboxes:
                 raise UsageError("This request is already running.", f"Its name is {key!r}.")
@@ -184,4 +187,4 @@ def _key(message: FromWorker | ToWorker) -> str:
         case Failed(request_id=str(request_id)) if request_id == LOAD:
             return LOAD
     request_id = getattr(message, "request_id", None)
-    return "" if request_id is None else answering(request_id)
+    return answering(request_id) if isinstance(request_id, str) else ""

@@ -1,4 +1,5 @@
-"""Which answers wait for their canonical history, and how much of a conversation is computed exactly.
+"""Which answers wait for their canonical history, and how much of a conversation is computed
+exactly.
 
 Pure bookkeeping of the owner thread; it knows numbers of tokens and names, no engine.
 """
