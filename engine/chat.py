@@ -182,7 +182,7 @@ class Chat:
         return fit(submit, form, self.count, self._context)
 
     def _said(self, answer: ChatMessage) -> tuple[int, ...] | None:
-        """The ids of a cut answer; None when they are another tokenizer's, or say something else."""
+        """Ids of a cut answer; None when they are another tokenizer's, or say something else."""
         if not answer.ids and not answer.content:
             return ()
         if not answer.ids or answer.tokenizer != self._tokenizer.fingerprint:

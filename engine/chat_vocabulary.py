@@ -1,4 +1,4 @@
-"""A model's tokenizer as the engine sees it: sizes, ends, pieces, and the tokens around thinking."""
+"""A model's tokenizer as the engine sees it: size, ends, pieces, and the thinking tokens."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class EngineClient:
     # ---- side questions
 
     def count(self, text: str, timeout: float = 1.0) -> int | None:
-        """Tokens of a draft; None while no model is loaded or when it takes longer than `timeout`."""
+        """Tokens of a draft; None without a model, or when it takes longer than `timeout` s."""
         link = self._alive()
         if link is None:
             return None
@@ -292,5 +292,5 @@ def _whole_message(message: ChatMessage) -> ChatMessage:
 
 
 def _whole(text: str) -> str:
-    """Halves of surrogate pairs, as undecodable input leaves them, become replacement characters."""
+    """Halves of surrogate pairs, as undecodable input leaves them, become U+FFFD."""
     return text.encode("utf-8", "replace").decode("utf-8") if not text.isascii() else text

@@ -186,5 +186,5 @@ def _key(message: FromWorker | ToWorker) -> str:
             return dropping(conversation)
         case Failed(request_id=str(request_id)) if request_id == LOAD:
             return LOAD
-    request_id = getattr(message, "request_id", None)
-    return answering(request_id) if isinstance(request_id, str) else ""
+    asker = getattr(message, "request_id", None)
+    return answering(asker) if isinstance(asker, str) else ""
