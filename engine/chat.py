@@ -50,7 +50,10 @@ class Chat:
         context: int,
         defaults: Sampling,
         draw_seed: Callable[[], int] = lambda: secrets.randbits(31),
+        exact: bool = True,
     ) -> None:
+        """`exact`: a prompt's KV does not depend on how it was cut, so rewriting is worth it."""
+        self._exact = exact
         self._formatter = formatter
         self._tokenizer = formatter.tokenizer
         self._context = context
@@ -79,7 +82,10 @@ class Chat:
         ids = self.history(replace(submit, messages=tuple(history)), answer)
         end_ids = self._tokenizer.end_ids
         said = (*result.prompt_ids, *without_end(result.token_ids, end_ids))
-        if result.finish_reason != "stop" and ids[: len(said)] != said:
+        unchanged = ids[: len(said)] == said
+        if unchanged and not self._exact:
+            return None
+        if result.finish_reason != "stop" and not unchanged:
             return None
         return Request(
             request_id=f"canonical {submit.request_id}",

@@ -62,6 +62,7 @@ class EngineClient:
         """When a running request was cancelled, in seconds of the monotonic clock."""
         self._running: set[str] = set()
         self._numbers = itertools.count(1)
+        self._closed = False
 
     @property
     def loaded(self) -> Loaded | None:
@@ -90,10 +91,11 @@ class EngineClient:
         `progress` is called in this thread. Raises LocalchatError; EngineStopped after
         `cancel_load`.
         """
-        wanted = Load(path, options)
+        wanted = Load(_encodable_path(path), options)
         with self._starting:
             if self._last_load == wanted and self.loaded is not None:
                 return self.loaded
+            self._closed = False
             self._load_cancelled.clear()
             self._progress = progress
             self._end_link(_DROP_PATIENCE_S)
@@ -246,6 +248,7 @@ class EngineClient:
         """Lets the worker save what should outlive it, and ends it, by force after `timeout` s."""
         self.cancel_load()
         with self._starting:
+            self._closed = True
             self._end_link(timeout)
 
     def _alive(self) -> Link | None:
@@ -257,6 +260,8 @@ class EngineClient:
             link = self._alive()
             if link is not None:
                 return link
+            if self._closed:
+                raise EngineStopped("The engine was closed.")
             if self._last_load is None:
                 raise UsageError("No model is loaded.", "", "Choose a model first.")
             self._load_cancelled.clear()
@@ -281,6 +286,12 @@ def drop_saved(folder: str, conversation: str) -> bool:
 
 def _overdue(since: float | None, patience_s: float) -> bool:
     return since is not None and time.monotonic() - since > patience_s
+
+
+def _encodable_path(path: str) -> str:
+    if path != _whole(path):
+        raise UsageError("The model's path is not readable text.", ascii(path), "Rename the file.")
+    return path
 
 
 def _encodable(submit: Submit) -> Submit:

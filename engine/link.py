@@ -32,6 +32,7 @@ from engine.worker_process import WorkerProcess
 LOAD = "load"
 """Inbox of a load, and the request id that cancels it."""
 _HELLO = "hello"
+_DROP = "drop "
 _LAST_BREATH_S = 2.0
 """A worker whose pipe has ended gets this long to leave by itself, so that its exit status is its
 own.
@@ -166,7 +167,7 @@ def counting(count_id: str) -> str:
 
 
 def dropping(conversation: str) -> str:
-    return f"drop {conversation}"
+    return f"{_DROP}{conversation}"
 
 
 def answering(request_id: str) -> str:
@@ -184,7 +185,7 @@ def _key(message: FromWorker | ToWorker) -> str:
             return counting(count_id)
         case Dropped(conversation=conversation):
             return dropping(conversation)
-        case Failed(request_id=str(request_id)) if request_id == LOAD:
-            return LOAD
+        case Failed(request_id=str(request_id)) if request_id.startswith((LOAD, _DROP)):
+            return request_id
     asker = getattr(message, "request_id", None)
     return answering(asker) if isinstance(asker, str) else ""

@@ -10,11 +10,13 @@ import hashlib
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.kv_types import find_kv_type
 from engine.backends.llama_cpp.loader import LoadCancelled, load_model
+from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
 from engine.backends.llama_cpp.upkeep import make_upkeep, tuned_settings
 from engine.chat import Chat
@@ -22,20 +24,22 @@ from engine.chat_vocabulary import ChatVocabulary
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.error_values import EngineStopped
-from engine.errors import OutOfMemory
+from engine.errors import OutOfMemory, UsageError
 from engine.messages import Load, Loaded, LoadOptions
 from engine.worker.model import Model
 from engine.worker.sampling_defaults import sampling_defaults
 from models.description import ModelDescription, describe
 from models.free_memory import free_memory
-from models.memory import ContextChoice, choose_context
+from models.memory import ContextChoice, choose_context, trained_context
 from models.sizes import show_bytes
 from models.templates.formatter import ChatFormatter
+from models.templates.thinking import thinking_tags
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 
 CACHE_SHARE = 4
 """Parked states and restore points get a quarter of the memory that is free at load."""
 CACHE_LIMIT_BYTES = 4 << 30
+LEAST_CONTEXT = 64
 
 
 def load(message: Load, progress: Callable[[int, int], bool]) -> Model:
@@ -43,9 +47,12 @@ def load(message: Load, progress: Callable[[int, int], bool]) -> Model:
     began = time.monotonic()
     options = message.options
     find_kv_type(options.kv_type)
+    _check_context(options.ctx)
     description = describe(Path(message.path))
     free_bytes = free_memory()
-    choice = choose_context(description, options.kv_type, free_bytes, options.ctx)
+    choice = choose_context(
+        description, options.kv_type, free_bytes, options.ctx, flash=bool(options.flash)
+    )
     _check_memory(description, choice, free_bytes, options)
     with ExitStack() as stack:  # unwound on failure, handed to the model otherwise
         return _open(message, description, choice, _Opening(free_bytes, began), progress, stack)
@@ -73,12 +80,7 @@ def _open(
     stack.callback(tokenizer.close)
     formatter = ChatFormatter(tokenizer, description.template)
     stack.callback(formatter.close)
-    try:
-        weights = load_model(
-            description.path, BackendOptions(total_bytes=description.file_bytes), progress
-        )
-    except LoadCancelled:
-        raise EngineStopped("Loading was stopped.") from None
+    weights = _weights(description, progress)
     stack.callback(weights.close)
     cache = Path(options.cache_folder) if options.cache_folder else None
     tuning = cache if options.self_tune else None
@@ -89,21 +91,14 @@ def _open(
     engine = Engine(
         backend,
         ChatVocabulary(tokenizer, formatter.thinking),
-        EngineConfig(
-            fingerprint=fingerprint,
-            step_ms_streaming=options.step_ms_streaming,
-            step_ms=options.step_ms,
-            micro_batch=backend.settings.n_ubatch,
-            cache_bytes=(
-                opening.cache_bytes if options.cache_bytes is None else options.cache_bytes
-            ),
-        ),
+        _config(options, opening, formatter, fingerprint, backend.settings.n_ubatch),
     )
+    exact = not backend.flash
     return Model(
-        loaded=_loaded(message, description, backend, opening.began),
+        loaded=_loaded(message, description, backend, choice, opening.began),
         engine=engine,
         backend=backend,
-        chat=Chat(formatter, choice.ctx, sampling_defaults(description)),
+        chat=Chat(formatter, choice.ctx, sampling_defaults(description), exact=exact),
         upkeep=make_upkeep(backend, weights, asked, description.fingerprint, tuning),
         fingerprint=fingerprint,
         close=stack.pop_all().close,
@@ -111,6 +106,40 @@ def _open(
         saved_bytes=options.saved_states_bytes,
         canonical=options.canonical,
     )
+
+
+def _weights(description: ModelDescription, progress: Callable[[int, int], bool]) -> LoadedModel:
+    options = BackendOptions(total_bytes=description.file_bytes)
+    try:
+        if progress(0, description.file_bytes):
+            return load_model(description.path, options, progress)
+    except LoadCancelled:
+        pass
+    raise EngineStopped("Loading was stopped.")
+
+
+def _config(
+    options: LoadOptions,
+    opening: _Opening,
+    formatter: ChatFormatter,
+    fingerprint: str,
+    micro_batch: int,
+) -> EngineConfig:
+    wanted = options.cache_bytes
+    config = EngineConfig(
+        fingerprint=fingerprint,
+        step_ms_streaming=options.step_ms_streaming,
+        step_ms=options.step_ms,
+        micro_batch=micro_batch,
+        cache_bytes=opening.cache_bytes if wanted is None else wanted,
+    )
+    tags = formatter.thinking
+    return config if tags is None else replace(config, think_tags=(tags.open, tags.close))
+
+
+def _check_context(ctx: int | None) -> None:
+    if ctx is not None and ctx < LEAST_CONTEXT:
+        raise UsageError(f"A context of {ctx} tokens is too short.", "", "Use 64 or more.")
 
 
 def _check_memory(
@@ -141,7 +170,11 @@ def _fingerprint(description: ModelDescription, backend: LlamaCppBackend) -> str
 
 
 def _loaded(
-    message: Load, description: ModelDescription, backend: LlamaCppBackend, began: float
+    message: Load,
+    description: ModelDescription,
+    backend: LlamaCppBackend,
+    choice: ContextChoice,
+    began: float,
 ) -> Loaded:
     facts = backend.facts
     return Loaded(
@@ -162,6 +195,17 @@ def _loaded(
         template_hash=description.template_hash,
         load_ms=1000 * (time.monotonic() - began),
         model_fingerprint=description.fingerprint,
-        thinks=description.template is not None and "<think>" in description.template,
-        notices=backend.notices,
+        thinks=thinking_tags(description.template or "") is not None,
+        notices=(*backend.notices, *_context_notices(description, choice, message.options)),
     )
+
+
+def _context_notices(
+    description: ModelDescription, choice: ContextChoice, options: LoadOptions
+) -> tuple[str, ...]:
+    """A context that differs from the trained one without having been asked for, or exceeds it."""
+    trained, _ = trained_context(description)
+    unusual = choice.ctx > trained if options.ctx else choice.ctx < trained
+    if unusual or description.ctx_train != trained:
+        return (f"Context {choice.ctx:,} tokens: {choice.reason}.",)
+    return ()

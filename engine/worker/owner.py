@@ -15,13 +15,14 @@ from engine.chat import Prepared
 from engine.error_values import info_of
 from engine.errors import LocalchatError
 from engine.events import Event, Failed, Finished
+from engine.link import dropping
 from engine.messages import Cancel, Close, Drop, Dropped, FromWorker
 from engine.request import Priority
 from engine.worker.desk import Desk, Done, Ready, Rewrite, RewriteReady
 from engine.worker.history import Histories
 from engine.worker.model import Model
 from engine.worker.publisher import Publisher
-from engine.worker.upkeep import Saving, Watch
+from engine.worker.upkeep import IDLE_LOOK_S, Saving, Watch
 
 LOG = logging.getLogger("localchat.worker")
 Item = Cancel | Drop | Close | Done
@@ -69,6 +70,7 @@ class Owner:
 
     def run(self) -> None:
         """Until Close; saves the open conversation last."""
+        self._watch.tell()
         while not self._closing:
             self._take(self._patience())
             if self._engine.busy:
@@ -79,16 +81,16 @@ class Owner:
 
     # ---- the inbox
 
-    def _patience(self) -> float | None:
-        """Seconds to wait for something to do; None: as long as it takes."""
+    def _patience(self) -> float:
+        """Seconds to wait for something to do."""
         if self._engine.busy or self._may_tune:
             return 0.0
         due = self._saving.due
-        return None if due is None else max(due - self._clock(), 0.0)
+        return IDLE_LOOK_S if due is None else min(max(due - self._clock(), 0.0), IDLE_LOOK_S)
 
-    def _take(self, patience: float | None) -> None:
+    def _take(self, patience: float) -> None:
         try:
-            self._handle(self._inbox.get(timeout=patience) if patience != 0.0 else self._now())
+            self._handle(self._inbox.get(timeout=patience) if patience else self._now())
             while True:
                 self._handle(self._now())
         except Empty:
@@ -150,7 +152,7 @@ class Owner:
         try:
             self._saving.dropped(conversation)
         except OSError as error:
-            self._send(Failed(None, info_of(error)))
+            self._send(Failed(dropping(conversation), info_of(error)))
             return
         self._send(Dropped(conversation))
 
@@ -166,7 +168,7 @@ class Owner:
             self._finished(*finished)
         self._forget_ended(events)
         seeded = any(prepared.seed_given for prepared in self._running.values())
-        self._watch.look(now, computing=True, seeded=seeded)
+        self._watch.look(now, seeded)
         if not self._engine.busy:
             self._answering = False
             self._watch.tell()
@@ -205,6 +207,7 @@ class Owner:
         return self._answered and not self._tuned and not self.desk.busy
 
     def _idle(self) -> None:
+        self._watch.look(self._clock(), seeded=False)
         due = self._saving.due
         if due is not None and due <= self._clock():
             self._saving.save()

@@ -10,7 +10,6 @@ import faulthandler
 import logging
 import signal
 import sys
-import warnings
 
 _FORMAT = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
 _PR_SET_PDEATHSIG = 1
@@ -20,7 +19,6 @@ def prepare_process() -> None:
     """Once, first thing in the process."""
     logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
     logging.captureWarnings(True)
-    warnings.simplefilter("default")
     faulthandler.enable()
     _ignore_the_terminal()
     _end_with_parent()

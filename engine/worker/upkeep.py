@@ -16,7 +16,11 @@ from engine.worker.model import Model
 LOG = logging.getLogger("localchat.worker")
 SAVE_AFTER_S = 60.0
 STATE_EVERY_S = 1.0
+PRIVATE = "private"
+"""Conversations whose name begins like this are never written to disk."""
 THREADS_EVERY_S = 0.2
+IDLE_LOOK_S = 1.0
+"""Other programs are watched between answers too: an answer begins with the right threads."""
 
 
 class Saving:
@@ -29,7 +33,7 @@ class Saving:
 
     def touched(self, conversation: str, now: float) -> None:
         """A request of this conversation has begun or ended."""
-        if conversation:
+        if conversation and not conversation.startswith(PRIVATE):
             self._open, self._changed_at = conversation, now
 
     @property
@@ -78,8 +82,8 @@ class Watch:
         self._tell_at = 0.0
         self._poll_at = 0.0
 
-    def look(self, now: float, computing: bool, seeded: bool) -> None:
-        if computing and now >= self._poll_at:
+    def look(self, now: float, seeded: bool) -> None:
+        if now >= self._poll_at:
             self._poll_at = now + THREADS_EVERY_S
             self._model.upkeep.poll(now, seeded)
         if now >= self._tell_at:
