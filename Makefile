@@ -14,7 +14,7 @@ help:
 	@echo "make check    the same without the real models: format, lint, types, imports, tests"
 	@echo "make gpu      checks that need an NVIDIA device"
 	@echo "make bench    speed against the bare llama.cpp loop, as a table"
-	@echo "make picture  draw the README's picture again"
+	@echo "make picture  draw the README's pictures again"
 
 # Set up once, and again when the dependencies change.
 $(VENV)/pyvenv.cfg:
@@ -52,7 +52,7 @@ bench: $(VENV)/.dev
 	$(BIN)/localchat bench
 
 picture: $(VENV)/.dev
-	$(BIN)/python -m tests.bench.picture docs/screen.svg
+	$(BIN)/python -m tests.bench.screenshot
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -14,6 +14,8 @@ from engine.messages import State
 _TAIL_BYTES = 16_000
 _TAIL_LINES = 8
 _LINE_CHARACTERS = 200
+_DUMP, _CRASHED = "Fatal Python error", "Current thread"
+_DUMP_FRAMES = 3
 
 
 def obituary(
@@ -66,7 +68,17 @@ def last_lines(path: Path, start: int) -> list[str]:
     except OSError:
         return []
     lines = [_printable(line) for line in text.splitlines() if line.strip()]
-    return lines[-_TAIL_LINES:]
+    return _without_dump(lines)[-_TAIL_LINES:]
+
+
+def _without_dump(lines: list[str]) -> list[str]:
+    """Of a crash dump, which lists every thread, only its name and the place of the crash."""
+    dumps = [i for i, line in enumerate(lines) if line.startswith(_DUMP)]
+    if not dumps:
+        return lines
+    head, dump = lines[: dumps[-1] + 1], lines[dumps[-1] :]
+    place = next((i for i, line in enumerate(dump) if line.startswith(_CRASHED)), len(dump))
+    return [*head, *dump[place : place + 1 + _DUMP_FRAMES]]
 
 
 def _printable(line: str) -> str:
