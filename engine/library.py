@@ -81,6 +81,8 @@ def find_model(
 
     Raises ModelNotFound naming the nearest, or the file's own error.
     """
+    if not name_or_path.strip():  # as a path it would be the folder the person stands in
+        raise ModelNotFound("No model was named.", "", "Give a name or a path with -m.")
     candidate = _by_path(name_or_path) or _by_name(name_or_path, list(_distinct(folders)))
     free = free_memory() if free_bytes is None else free_bytes
     return _described(candidate, describe(candidate.path), free)
