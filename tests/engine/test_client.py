@@ -319,7 +319,7 @@ def test_a_hanging_worker_is_ended_after_a_cancel(
     monkeypatch.setattr("engine.client.CANCEL_PATIENCE_S", 0.5)
     running = question("please hang")
     events = client.submit(running)
-    next(events)
+    time.sleep(0.3)
     client.cancel(running.request_id)
     assert "SIGKILL" in failed(events).cause.text
     assert ask(client, "after").text == "echo after"
@@ -329,7 +329,8 @@ def test_a_hanging_worker_does_not_keep_close_waiting(make: Make) -> None:
     client = make()
     client.load(MODEL)
     pid = client.pid
-    next(client.submit(question("please hang")))
+    client.submit(question("please hang"))
+    time.sleep(0.3)
     client.close(timeout=0.5)
     assert pid is not None
     assert not psutil.pid_exists(pid)
@@ -375,7 +376,7 @@ client = scripted_client(Path(sys.argv[2]))
 client.load(MODEL)
 ask(client, "a")
 events = client.submit(question(sys.argv[3]))
-next(events)
+time.sleep(0.3)
 print(client.pid, flush=True)
 time.sleep(600)
 """
