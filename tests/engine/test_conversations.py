@@ -1,0 +1,216 @@
+"""Laws of whole conversations through client, worker and engine: what is known is not computed again.
+
+Each law holds on the scripted model, and on a real one where numbers matter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.client import EngineClient
+from engine.events import Result
+from engine.messages import ChatMessage, LoadOptions, SamplingOverrides
+from tests.engine.client_support import (
+    MODEL,
+    ask,
+    finished,
+    question,
+    said,
+    scripted_client,
+    user,
+)
+
+GREEDY = SamplingOverrides(temperature=0.0)
+LONG = "Write a long story about a fox who lives near the sea."
+
+
+class Person:
+    """Somebody with one client on one model; `min_recompute` tokens are computed at least."""
+
+    def __init__(self, folder: Path, starter: Path | None) -> None:
+        self.folder = folder
+        self.path = MODEL if starter is None else str(starter)
+        self.min_recompute = 1 if starter is None else 2
+        self.options = LoadOptions(cache_folder=str(folder / "cache"), self_tune=False, threads=2)
+        self._make: Callable[[], EngineClient] = (
+            (lambda: scripted_client(folder))
+            if starter is None
+            else (lambda: EngineClient(folder / "engine.log"))
+        )
+        self.client = self.start()
+
+    def start(self) -> EngineClient:
+        client = self._make()
+        client.load(self.path, self.options)
+        return client
+
+    def restart(self) -> None:
+        self.client.close()
+        self.client = self.start()
+
+    def ask(self, *messages: ChatMessage | str, **fields: object) -> Result:
+        fields = {"sampling": GREEDY, "max_tokens": 24, **fields}
+        return ask(self.client, *messages, **fields)
+
+    def said(self, result: Result) -> ChatMessage:
+        assert self.client.loaded is not None
+        return said(result, self.client.loaded.tokenizer)
+
+    def rest(self) -> None:
+        """Until the idle work is done: the state told after it no longer changes."""
+        before = None
+        for _ in range(40):
+            time.sleep(0.25)
+            state = self.client.state
+            kept = state and (state.kv_bytes_live, state.kv_bytes_parked)
+            if kept == before and kept is not None:
+                return
+            before = kept
+
+
+@pytest.fixture(
+    params=["scripted", pytest.param("starter", marks=pytest.mark.model)],
+)
+def person(request: pytest.FixtureRequest, tmp_path: Path, starter_model: Path) -> Iterator[Person]:
+    person = Person(tmp_path, None if request.param == "scripted" else starter_model)
+    yield person
+    person.client.close()
+
+
+def test_a_second_turn_computes_only_what_is_new(person: Person) -> None:
+    first = person.ask("What is the capital of France?")
+    person.rest()
+    history = (user("What is the capital of France?"), person.said(first))
+    second = person.ask(*history, "And of Italy?")
+    new = person.client.count("And of Italy?")
+    assert new is not None
+    usage = second.usage
+    assert (
+        usage.prompt_tokens == usage.reused_tokens + usage.restored_tokens + usage.computed_tokens
+    )
+    found = usage.reused_tokens + usage.restored_tokens
+    assert found > first.usage.prompt_tokens + first.usage.completion_tokens - 1
+    # beside the new text only the template's words around it: those up to the history are known
+    assert usage.computed_tokens <= new + TEMPLATE_WORDS
+    assert second.reuse_break is None
+
+
+TEMPLATE_WORDS = 30
+"""Most tokens of a template around one question: bytes are tokens in the scripted model."""
+
+
+def test_a_second_turn_at_once_reuses_too(person: Person) -> None:
+    """The rewriting of the history has to give way."""
+    first = person.ask("What is the capital of France?")
+    second = person.ask(user("What is the capital of France?"), person.said(first), "And of Italy?")
+    assert second.usage.computed_tokens < second.usage.prompt_tokens / 2
+
+
+def test_a_title_disturbs_nothing(person: Person) -> None:
+    first = person.ask("What is the capital of France?")
+    history = (user("What is the capital of France?"), person.said(first))
+    person.rest()
+    title = person.ask(*history, kind="title")
+    assert "\n" not in title.text
+    assert len(title.token_ids) <= 12
+    assert title.usage.computed_tokens < title.usage.prompt_tokens
+    second = person.ask(*history, "And of Italy?")
+    new = person.client.count("And of Italy?")
+    assert new is not None
+    assert second.usage.computed_tokens <= new + TEMPLATE_WORDS
+
+
+def test_a_question_while_the_title_is_made_comes_first(person: Person) -> None:
+    first = person.ask("repeat 9 abc")
+    history = (user("repeat 9 abc"), person.said(first))
+    title = person.client.submit(question(*history, kind="title"))
+    assert person.ask(*history, "And of Italy?").token_ids
+    assert len(finished(title).token_ids) <= 12
+
+
+def test_a_cut_answer_goes_on_without_computing_anything_again(person: Person) -> None:
+    text = "repeat 9 abcdefghij" if person.path == MODEL else LONG
+    whole = person.ask(text, max_tokens=20, conversation="whole")
+    cut = person.ask(text, stop_after=8)
+    assert cut.finish_reason == "cancelled"
+    rest = person.ask(text, person.said(cut), kind="continue", max_tokens=12)
+    assert rest.usage.computed_tokens <= person.min_recompute
+    if person.path == MODEL:  # a script knows no beginning of an answer
+        return
+    assert cut.token_ids + rest.token_ids == whole.token_ids
+    assert cut.text + rest.text == whole.text
+
+
+def test_going_on_still_costs_nothing_after_idle_work(person: Person) -> None:
+    text = "repeat 9 abcdefghij" if person.path == MODEL else LONG
+    cut = person.ask(text, stop_after=8)
+    person.rest()
+    rest = person.ask(text, person.said(cut), kind="continue", max_tokens=4)
+    assert rest.usage.computed_tokens <= person.min_recompute
+
+
+def test_the_same_question_at_temperature_zero_gets_the_same_ids(person: Person) -> None:
+    first = person.ask("What is the capital of France?")
+    again = person.ask("What is the capital of France?")
+    other = person.ask("What is the capital of France?", conversation="other")
+    assert first.token_ids == again.token_ids == other.token_ids
+    assert again.usage.computed_tokens <= person.min_recompute
+
+
+def test_a_conversation_goes_on_after_a_restart(person: Person) -> None:
+    first = person.ask("What is the capital of France?")
+    history = (user("What is the capital of France?"), person.said(first))
+    person.rest()
+    person.restart()
+    second = person.ask(*history, "And of Italy?")
+    assert second.usage.restored_tokens >= first.usage.prompt_tokens
+    assert second.usage.reused_tokens == 0
+    assert second.usage.computed_tokens < first.usage.prompt_tokens + 30
+
+
+def test_a_restart_changes_no_answer(person: Person) -> None:
+    first = person.ask("What is the capital of France?")
+    history = (user("What is the capital of France?"), person.said(first))
+    person.rest()
+    warm = person.ask(*history, "And of Italy?", conversation="chat")
+    cold = person.ask(*history, "And of Italy?", conversation="")
+    person.restart()
+    restored = person.ask(*history, "And of Italy?", conversation="chat")
+    assert warm.token_ids == cold.token_ids == restored.token_ids
+
+
+def test_a_dropped_conversation_leaves_no_file(person: Person) -> None:
+    cache = person.folder / "cache"
+    first = person.ask("What is the capital of France?")
+    person.restart()
+    assert len(list(cache.glob("*.state"))) == 1
+    assert person.client.drop("chat")
+    assert list(cache.iterdir()) == []
+    again = person.ask("What is the capital of France?")
+    assert again.usage.computed_tokens == first.usage.prompt_tokens
+    person.client.close()
+    assert person.client.drop("chat")
+    assert list(cache.iterdir()) == []
+
+
+def test_a_private_conversation_is_never_written(person: Person) -> None:
+    person.ask("What is the capital of France?", conversation="private-1")
+    person.client.close()
+    cache = person.folder / "cache"
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
+@pytest.mark.model
+def test_a_model_that_does_not_fit_is_refused_with_numbers(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    from engine.errors import OutOfMemory
+
+    client = EngineClient(tmp_path / "log")
+    with pytest.raises(OutOfMemory, match=r"GB.*free"):
+        client.load(str(starter_model), LoadOptions(ctx=16_000_000))
+    client.close()
