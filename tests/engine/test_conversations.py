@@ -1,4 +1,4 @@
-"""Laws of whole conversations through client, worker and engine: what is known is not computed again.
+"""Laws of conversations through client, worker and engine: what is known is not computed again.
 
 Each law holds on the scripted model, and on a real one where numbers matter.
 """
