@@ -5,6 +5,9 @@ Each law holds on the scripted model, and on a real one where numbers matter.
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,15 +15,17 @@ from pathlib import Path
 import pytest
 
 from engine.client import EngineClient
-from engine.events import Result
+from engine.events import Delta, PromptProgress, Result
 from engine.messages import ChatMessage, LoadOptions, SamplingOverrides
 from tests.engine.client_support import (
     MODEL,
     ask,
+    failed,
     finished,
     question,
     said,
     scripted_client,
+    until,
     user,
 )
 
@@ -213,4 +218,57 @@ def test_a_model_that_does_not_fit_is_refused_with_numbers(
     client = EngineClient(tmp_path / "log")
     with pytest.raises(OutOfMemory, match=r"GB.*free"):
         client.load(str(starter_model), LoadOptions(ctx=16_000_000))
+    client.close()
+
+
+WATCHED = """
+import runpy, sys
+sys.addaudithook(
+    lambda event, _: event.startswith("socket.") and print("socket event", event, flush=True)
+)
+print("watching", flush=True)
+runpy.run_module("engine.worker", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.model
+def test_the_worker_with_a_real_model_opens_no_socket(tmp_path: Path, starter_model: Path) -> None:
+    log = tmp_path / "engine.log"
+    client = EngineClient(log, [sys.executable, "-P", "-c", WATCHED])
+    client.load(str(starter_model), LoadOptions(cache_folder=str(tmp_path / "cache")))
+    ask(client, "hi", max_tokens=2)
+    client.close()
+    assert "watching" in log.read_text()
+    assert "socket event" not in log.read_text()
+
+
+@pytest.mark.model
+def test_a_killed_worker_with_a_real_model_costs_one_answer(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    client = EngineClient(tmp_path / "engine.log")
+    client.load(str(starter_model))
+    events = client.submit(question(LONG, max_tokens=400))
+    until(events, Delta)
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    assert "SIGKILL" in failed(events).cause.text
+    assert ask(client, "hi", max_tokens=2).token_ids
+    client.close()
+
+
+@pytest.mark.model
+def test_cancel_acts_within_a_second_while_a_real_prompt_is_read(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    client = EngineClient(tmp_path / "engine.log")
+    client.load(str(starter_model))
+    running = question("one two three four five six seven eight nine ten " * 500)
+    events = client.submit(running)
+    until(events, PromptProgress)
+    client.cancel(running.request_id)
+    result = finished(events)
+    assert (result.finish_reason, result.token_ids) == ("cancelled", ())
+    assert result.usage.prompt_tokens < 5000
+    assert ask(client, "hi", max_tokens=2).token_ids
     client.close()
