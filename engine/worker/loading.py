@@ -7,6 +7,7 @@ pipe and no thread.
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from engine.chat_vocabulary import ChatVocabulary
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.error_values import EngineStopped
-from engine.errors import OutOfMemory, UsageError
+from engine.errors import LocalchatError, OutOfMemory, UsageError
 from engine.messages import Load, Loaded, LoadOptions
 from engine.worker.model import Model
 from engine.worker.sampling_defaults import sampling_defaults
@@ -34,6 +35,7 @@ from models.memory import ContextChoice, choose_context, trained_context
 from models.sizes import show_bytes
 from models.templates.formatter import ChatFormatter
 from models.templates.thinking import thinking_tags
+from models.templates.turns import Turn
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 
 CACHE_SHARE = 4
@@ -80,6 +82,7 @@ def _open(
     stack.callback(tokenizer.close)
     formatter = ChatFormatter(tokenizer, description.template)
     stack.callback(formatter.close)
+    threading.Thread(target=_warm_up, args=(formatter,), daemon=True).start()
     weights = _weights(description, progress)
     stack.callback(weights.close)
     cache = Path(options.cache_folder) if options.cache_folder else None
@@ -106,6 +109,14 @@ def _open(
         saved_bytes=options.saved_states_bytes,
         canonical=options.canonical,
     )
+
+
+def _warm_up(formatter: ChatFormatter) -> None:
+    """Starts the template's process while the weights are read: the first answer need not wait."""
+    try:
+        formatter.prompt([Turn("user", "Hello")])
+    except LocalchatError:
+        pass  # the first question is told what is wrong
 
 
 def _weights(description: ModelDescription, progress: Callable[[int, int], bool]) -> LoadedModel:

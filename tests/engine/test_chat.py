@@ -258,6 +258,63 @@ def test_a_title_is_asked_for_at_the_end_of_the_same_prefix(chat: Chat) -> None:
     assert request.limits.max_tokens == 12
 
 
+# ---- thinking
+
+THINKING = """\
+{{ bos_token }}{% for m in messages %}<turn>{{ m.role }}
+{% if m.reasoning_content and loop.last %}<think>{{ m.reasoning_content }}</think>
+{% endif %}{{ m.content }}<end>
+{% endfor %}{% if add_generation_prompt %}<turn>assistant
+<think>
+{% endif %}"""
+
+
+@pytest.fixture
+def thinking_chat() -> Iterator[Chat]:
+    formatter = ChatFormatter(BytesTokenizer(), THINKING)
+    yield Chat(formatter, 512, Sampling())
+    formatter.close()
+
+
+def thought(text: str, reasoning: str, ids_text: str) -> ChatMessage:
+    return ChatMessage("assistant", text, reasoning, tuple(ids_text.encode()), "bytes")
+
+
+def test_a_prompt_that_opens_the_thinking_says_so(thinking_chat: Chat, chat: Chat) -> None:
+    assert thinking_chat.prepare(question("hi")).request.thinking
+    assert not chat.prepare(question("hi")).request.thinking
+
+
+def test_an_answer_cut_while_thinking_goes_on_thinking(thinking_chat: Chat) -> None:
+    cut = thought("", "so far", "so far")
+    assert thinking_chat.prepare(question("hi", cut, kind="continue")).request.thinking
+    later = thought("Yes", "so far", "so far</think>Yes")
+    assert not thinking_chat.prepare(question("hi", later, kind="continue")).request.thinking
+
+
+def test_a_title_is_not_thought_about(thinking_chat: Chat) -> None:
+    prepared = thinking_chat.prepare(question("hi", answer("hello"), kind="title"))
+    assert not prepared.request.thinking
+    assert text_of(prepared).endswith("<think>\n</think>\n\n")
+
+
+def test_the_thinking_that_a_template_forgets_is_not_in_the_history(thinking_chat: Chat) -> None:
+    prepared = thinking_chat.prepare(question("hi"))
+    done = Result(
+        text="Yes",
+        reasoning="so far",
+        token_ids=(*b"so far</think>Yes", END),
+        finish_reason="stop",
+        seed=1,
+        kv_type="f16",
+        prompt_ids=prepared.request.ids,
+    )
+    request = thinking_chat.canonical(prepared, done)
+    assert request is not None
+    assert b"so far" not in bytes(i for i in request.ids if i < 256)
+    assert request.exact_prefix == len(prepared.request.ids) - len("<think>\n")
+
+
 # ---- canonical history
 
 
