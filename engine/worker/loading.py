@@ -19,7 +19,7 @@ from engine.backends.llama_cpp.kv_types import find_kv_type
 from engine.backends.llama_cpp.loader import LoadCancelled, load_model
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
-from engine.backends.llama_cpp.upkeep import make_upkeep, tuned_settings
+from engine.backends.llama_cpp.upkeep import foreign_load, make_upkeep, tuned_settings
 from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.config import EngineConfig
@@ -61,11 +61,13 @@ def load(message: Load, progress: Callable[[int, int], bool]) -> Model:
 
 
 class _Opening:
-    """Free memory and time (monotonic clock) at the begin of the load."""
+    """Free memory, time (monotonic clock) and other programs' load at the begin of the load."""
 
     def __init__(self, free_bytes: int, began: float) -> None:
         self.cache_bytes = min(free_bytes // CACHE_SHARE, CACHE_LIMIT_BYTES)
         self.began = began
+        self.foreign_load = foreign_load()
+        self.foreign_load.sample(began)
 
 
 def _open(
@@ -97,12 +99,16 @@ def _open(
         _config(options, opening, formatter, fingerprint, backend.settings.n_ubatch),
     )
     exact = not backend.flash
+    upkeep = make_upkeep(
+        backend, weights, asked, description.fingerprint, tuning, opening.foreign_load
+    )
+    upkeep.begin(time.monotonic())
     return Model(
         loaded=_loaded(message, description, backend, choice, opening.began),
         engine=engine,
         backend=backend,
         chat=Chat(formatter, choice.ctx, sampling_defaults(description), exact=exact),
-        upkeep=make_upkeep(backend, weights, asked, description.fingerprint, tuning),
+        upkeep=upkeep,
         fingerprint=fingerprint,
         close=stack.pop_all().close,
         saved_folder=cache,

@@ -40,7 +40,7 @@ class Person:
         self.folder = folder
         self.path = MODEL if starter is None else str(starter)
         self.min_recompute = 1 if starter is None else 2
-        self.options = LoadOptions(cache_folder=str(folder / "cache"), self_tune=False, threads=2)
+        self.options = LoadOptions(cache_folder=str(folder / "cache"), self_tune=False)
         self._make: Callable[[], EngineClient] = (
             (lambda: scripted_client(folder))
             if starter is None

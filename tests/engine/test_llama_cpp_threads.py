@@ -33,6 +33,13 @@ def test_a_lasting_load_takes_a_thread_and_gives_it_back() -> None:
     assert run(governor, 2.0, 0.2, 0.1) == 2
 
 
+def test_the_first_look_needs_no_patience() -> None:
+    governor = ThreadGovernor(4)
+    assert governor.begin(10.0, 1.0) == 3
+    assert governor.suggest(10.1, 0.0) == 3
+    assert run(governor, 10.1, 2.0, load=0.0) == 4
+
+
 def test_a_short_or_a_small_load_changes_nothing() -> None:
     governor = ThreadGovernor(2)
     for second in range(5):
@@ -66,7 +73,7 @@ def test_an_inherited_wait_policy_does_not_reach_the_worker() -> None:
     inherited = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "PATH": "/bin"}
     environment = worker_environment(inherited)
     assert "OMP_WAIT_POLICY" not in environment
-    assert int(environment["GOMP_SPINCOUNT"]) > 1000
+    assert 1000 <= int(environment["GOMP_SPINCOUNT"]) <= 20_000
     assert environment["PATH"] == "/bin"
     assert inherited["GOMP_SPINCOUNT"] == "0"
 

@@ -51,8 +51,15 @@ def test_threads_follow_a_foreign_load_but_not_under_a_seeded_flash_answer(
     assert upkeep.threads == 2
 
 
+def test_a_load_found_at_the_start_takes_a_thread_at_once(backend: LlamaCppBackend) -> None:
+    upkeep = LlamaCppUpkeep(backend, Load(1.0), threads_set=False)
+    upkeep.begin(0.0)
+    assert upkeep.threads == 1
+
+
 def test_threads_that_the_person_set_stay(backend: LlamaCppBackend) -> None:
     upkeep = LlamaCppUpkeep(backend, Load(2.0), threads_set=True)
+    upkeep.begin(0.0)
     for tenth in range(20):
         upkeep.poll(tenth / 10, seeded=False)
     assert upkeep.threads == 2

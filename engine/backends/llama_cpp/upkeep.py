@@ -54,9 +54,15 @@ class LlamaCppUpkeep:
         """Threads that compute now."""
         return self._backend.threads
 
+    def begin(self, now: float) -> None:
+        """Start with the threads that the load since its first sample leaves free."""
+        self._use(self._governor.begin(now, self._load.sample(now)), seeded=False)
+
     def poll(self, now: float, seeded: bool) -> None:
         """Follow the load of other programs; `seeded`: an answer with a chosen seed is running."""
-        wanted = self._governor.suggest(now, self._load.sample(now))
+        self._use(self._governor.suggest(now, self._load.sample(now)), seeded)
+
+    def _use(self, wanted: int, seeded: bool) -> None:
         if is_fixed(1 if self._threads_set else None, self._backend.flash, seeded):
             wanted = self._maximum
         if wanted != self._backend.threads:
@@ -80,18 +86,26 @@ def tuned_settings(asked: ContextSettings, model: str, folder: Path | None) -> C
     return tuned.apply(asked) if tuned else asked
 
 
+def foreign_load() -> ForeignLoad:
+    """Of all processes but the front end and its children."""
+    return ForeignLoad(os.getppid())
+
+
 def make_upkeep(
     backend: LlamaCppBackend,
     loaded: LoadedModel,
     asked: ContextSettings,
     model: str,
     folder: Path | None,
+    load: ForeignLoad | None = None,
 ) -> LlamaCppUpkeep:
-    """For a backend opened with `tuned_settings` of the same arguments; `folder` None: no tuning.
+    """`load`: sampled before, so that the next sample tells something; None: a new one.
+
+    For a backend opened with `tuned_settings` of the same arguments; `folder` None: no tuning.
 
     It tunes if there is no result yet and the person left something open.
     """
-    load = ForeignLoad(os.getppid())
+    load = load or foreign_load()
     is_set = asked.threads is not None
     if folder is None or (is_set and asked.flash is not None):
         return LlamaCppUpkeep(backend, load, is_set)
