@@ -67,6 +67,7 @@ class Engine:
         self._running: list[Sequence] = []
         self._pending: list[Event] = []
         self._order = 0
+        self._planned = Plan(())
         self._computed_tokens = 0
         self._most_at_start = max(facts.max_sequences - 1, 1)
         self._most = self._most_at_start
@@ -100,10 +101,27 @@ class Engine:
 
     def step(self) -> list[Event]:
         """Advance everything that runs by one batch."""
-        events = self._take_pending() + self._end_cancelled() + self._admit()
-        plan, scores, step_events = self._forward(self._plan())
+        events = self._take_pending()
+        if not self._goes_on():
+            events += self._end_cancelled() + self._admit()
+            self._planned = self._plan()
+        plan, scores, step_events = self._forward(self._planned)
         tokens = self._sample(plan, scores)
         return events + step_events + self._publish(plan, tokens)
+
+    def _goes_on(self) -> bool:
+        """Whether the last plan fits this step too, as it does while nothing but decoding goes on.
+
+        Planning looks at everything once more, and costs as much as taking the likeliest token.
+        """
+        pieces = self._planned.pieces
+        return len(pieces) == len(self._running) and all(
+            piece.sequence.decoding
+            and not piece.sequence.cancelled
+            and piece.sequence.state.number is not None
+            and piece.count == 1
+            for piece in pieces
+        )
 
     def _take_pending(self) -> list[Event]:
         events, self._pending = self._pending, []
@@ -224,13 +242,10 @@ class Engine:
     def _commit(self, plan: Plan, counts: list[int], started: float) -> list[Event]:
         """Count what was written as forwarded, learn the rates and tell how far the prompts are."""
         seconds = self._clock() - started
-        prefill = plan.prefill
-        if prefill:
-            depth = prefill[0].sequence.state.length
-            tokens = sum(counts) - plan.decode_rows
-            self._rates.record(plan.decode_rows, max(tokens, 0), depth, seconds)
-        else:
-            self._rates.record(plan.decode_rows, 0, 0, seconds)
+        decode_rows, prefill = plan.decode_rows, plan.prefill
+        tokens = max(sum(counts) - decode_rows, 0) if prefill else 0
+        depth = prefill[0].sequence.state.length if prefill else 0
+        self._rates.record(decode_rows, tokens, depth, seconds)
         events: list[Event] = []
         for piece, count in zip(plan.pieces, counts, strict=True):
             piece.sequence.state.length += count

@@ -86,6 +86,8 @@ class Scheduler:
         admitted = [sequence for sequence in active if sequence.admitted][:most]
         decoding = [sequence for sequence in admitted if sequence.decoding]
         pieces = [Piece.of(sequence, 1) for sequence in decoding]
+        if len(decoding) == len(admitted):
+            return Plan(tuple(pieces))
         left_s = self._step_s(admitted, decoding) - (rates.decode_step_s if decoding else 0.0)
         rows = len(pieces)
         for sequence in admitted:

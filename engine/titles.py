@@ -22,7 +22,7 @@ def clean_title(text: str) -> str:
     """One line without labels, quotes or control characters; empty when nothing is left."""
     line = next((line for line in text.splitlines() if line.strip(_QUOTES)), "")
     line = "".join(c if c.isprintable() else " " for c in line)
-    line = _SPACE.sub(" ", _LABEL.sub("", line)).strip(_QUOTES).rstrip(".:;,")
+    line = _SPACE.sub(" ", _LABEL.sub("", line)).strip(_QUOTES).rstrip(_QUOTES + ".:;,")
     if len(line) <= MAX_CHARACTERS:
         return line
     return line[:MAX_CHARACTERS].rsplit(" ", 1)[0] + "…"

@@ -7,7 +7,7 @@ positions, and no request, text or template.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -96,9 +96,11 @@ class Candidates:
 
     ids: npt.NDArray[np.int64]
     logits: npt.NDArray[np.float32]
-    log_sum_exp: float
-    """Over the whole unpadded vocabulary, natural logarithm; not finite when a logit is NaN or
-    +inf.
+    finite: bool
+    """False when any logit of the row is NaN or +inf, or none is finite."""
+    log_sum_exp: Callable[[], float]
+    """Over the whole unpadded vocabulary, natural logarithm; most settings never ask for it, and on
+    a CPU it costs more than the candidates.
     """
 
 

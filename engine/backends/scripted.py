@@ -7,6 +7,7 @@ model, file or thread.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -52,7 +53,8 @@ class ScriptedScores:
         row = self._rows[index]
         k = min(k, len(row))
         ids = np.lexsort((np.arange(len(row)), -row))[:k].astype(np.int64)
-        return Candidates(ids, row[ids], log_sum_exp(row))
+        total = log_sum_exp(row)
+        return Candidates(ids, row[ids], math.isfinite(total), lambda: total)
 
 
 class ScriptedBackend:

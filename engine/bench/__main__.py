@@ -20,6 +20,7 @@ from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
 from engine.bench import measure
 from engine.bench.bare import BareLoop, BareShape
+from engine.bench.chain import SAMPLED
 from engine.bench.depth import STRETCH, parked_state, read_state, synthetic_state
 from engine.bench.engine_loop import EngineLoop
 from engine.bench.job import Job
@@ -96,13 +97,14 @@ def tests(
     measure.warm_up(bench)
     say({"progress": f"{kv}: writing"})
     writing = measure.writing(bench)
+    sampled = measure.writing(bench, "tg128 sampled", SAMPLED)
     say({"progress": f"{kv}: writing at a depth of {DEPTH:,}"})
     deep = measure.writing_at_depth(bench, deep_state(bench, backend, model))
     say({"progress": f"{kv}: turns"})
     turns = measure.turns(bench)
     say({"progress": f"{kv}: reading"})
     reading = measure.reading(bench, deadline)
-    return [one.as_object() for one in (reading, writing, deep, turns)]
+    return [one.as_object() for one in (reading, writing, sampled, deep, turns)]
 
 
 def deep_state(

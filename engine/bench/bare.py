@@ -1,4 +1,4 @@
-"""The plainest loop that llama.cpp allows: decode, take the most likely token, decode it.
+"""The plainest loop that llama.cpp allows: decode, take the next token, decode it.
 
 It shares the loaded weights with the engine that it is compared with, and nothing else: no
 scheduler, no cache, no events, no text.
@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from llama_cpp import llama_cpp
+
+from engine.bench.chain import Chain
 
 CALL_TOKENS = 512
 
@@ -35,7 +37,7 @@ class BareLoop:
     """One context and one conversation in it."""
 
     def __init__(self, model_handle: Any, vocab_size: int, shape: BareShape) -> None:
-        self._vocab_size = vocab_size
+        self.vocab_size = vocab_size
         self._context: Any = llama_cpp.llama_init_from_model(model_handle, _params(shape))
         if not self._context:
             raise MemoryError("llama.cpp made no context for the bare loop")
@@ -51,12 +53,12 @@ class BareLoop:
             self.length += len(piece)
         return self._best(len(piece) - 1)
 
-    def write(self, token: int, count: int) -> int:
-        """`count` times: append a token, take the next one."""
+    def write(self, token: int, count: int, chain: Chain | None = None) -> int:
+        """`count` times: append a token, take the next one: the most likely, or the chain's."""
         for _ in range(count):
             self.forward((token,), self.length, last=True)
             self.length += 1
-            token = self._best(0)
+            token = self._best(0) if chain is None else chain.sample(self._context)
         return token
 
     def forward(self, ids: Sequence[int], start: int, last: bool, sequence: int = 0) -> None:
@@ -74,7 +76,7 @@ class BareLoop:
     def logits(self, index: int) -> npt.NDArray[np.float32]:
         """Scores [vocab_size] after token `index` of the last call; valid until the next."""
         pointer = llama_cpp.llama_get_logits_ith(self._context, index)
-        scores: npt.NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self._vocab_size,))
+        scores: npt.NDArray[np.float32] = np.ctypeslib.as_array(pointer, (self.vocab_size,))
         return scores
 
     def _best(self, index: int) -> int:

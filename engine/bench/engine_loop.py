@@ -32,14 +32,20 @@ class EngineLoop:
     def adopt(self, conversation: str, ids: tuple[int, ...], parked: Parked) -> bool:
         return self._engine.adopt(conversation, ids, parked, FINGERPRINT)
 
-    def begin(self, ids: Sequence[int], tokens: int, conversation: str = "") -> None:
+    def begin(
+        self,
+        ids: Sequence[int],
+        tokens: int,
+        conversation: str = "",
+        sampling: Sampling = GREEDY,
+    ) -> None:
         """Submit; `run` does the work."""
         self._requests += 1
         self._engine.submit(
             Request(
                 request_id=f"bench-{self._requests}",
                 ids=tuple(ids),
-                sampling=GREEDY,
+                sampling=sampling,
                 limits=Limits(max_tokens=tokens),
                 conversation=conversation,
                 keep=bool(conversation),

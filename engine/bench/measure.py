@@ -1,4 +1,4 @@
-"""The four tests, each for the engine and the bare loop in turns, so that a slow phase of the
+"""The tests, each for the engine and the bare loop in turns, so that a slow phase of the
 machine meets both.
 """
 
@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.bench.bare import BareLoop
-from engine.bench.engine_loop import EngineLoop
+from engine.bench.chain import Chain
+from engine.bench.engine_loop import GREEDY, EngineLoop
 from engine.bench.job import Lap, Measured, shares
+from engine.request import Sampling
 
 ROUNDS = 5
 LEAST_ROUNDS = 3
@@ -70,8 +72,8 @@ def reading(bench: Bench, deadline: float) -> Measured:
     return Measured("pp512", bench.kv_type, tuple(engine), tuple(bare), computed)
 
 
-def writing(bench: Bench) -> Measured:
-    """tg128: one answer in five stretches, or five answers."""
+def writing(bench: Bench, test: str = "tg128", sampling: Sampling = GREEDY) -> Measured:
+    """One answer in five stretches, or five answers."""
     rounds = ROUNDS if bench.full else 1
     engine, bare = [], []
     computed = 0
@@ -79,11 +81,11 @@ def writing(bench: Bench) -> Measured:
         prompt = bench.prompt(10 + number, SHORT_PROMPT)
         bench.bare.clear()
         token = bench.bare.read(prompt)
-        laps = write_in_turns(bench, token, prompt, WRITTEN, "")
+        laps = write_in_turns(bench, token, prompt, WRITTEN, sampling=sampling)
         engine += laps.engine
         bare += laps.bare
         computed = laps.computed_tokens
-    return Measured("tg128", bench.kv_type, tuple(engine), tuple(bare), computed)
+    return Measured(test, bench.kv_type, tuple(engine), tuple(bare), computed)
 
 
 def writing_at_depth(bench: Bench, restore: Callable[[], tuple[int, ...]]) -> Measured:
@@ -111,19 +113,27 @@ class Laps:
 
 
 def write_in_turns(
-    bench: Bench, token: int, prompt: Sequence[int], tokens: int, conversation: str
+    bench: Bench,
+    token: int,
+    prompt: Sequence[int],
+    tokens: int,
+    conversation: str = "",
+    sampling: Sampling = GREEDY,
 ) -> Laps:
     """One answer of each loop, a stretch here and a stretch there."""
     engine, bare = [], []
-    bench.engine.begin(prompt, tokens + 1, conversation)
+    chain = None if sampling == GREEDY else Chain(sampling, bench.bare.vocab_size)
+    bench.engine.begin(prompt, tokens + 1, conversation, sampling)
     result = bench.engine.write(1)
     for count in shares(tokens, 1 if bench.full else ROUNDS):
         started = bench.clock()
-        token = bench.bare.write(token, count)
+        token = bench.bare.write(token, count, chain)
         between = bench.clock()
         result = bench.engine.write(count)
         bare.append(Lap(count, between - started))
         engine.append(Lap(count, bench.clock() - between))
+    if chain is not None:
+        chain.close()
     return Laps(engine, bare, result.usage.computed_tokens if result else 0)
 
 

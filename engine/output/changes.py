@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,10 @@ class LogitChanges:
         """At least the number of changed tokens."""
         return len(self._bias) + len(self._counts)
 
-    def __contains__(self, token_id: int) -> bool:
-        return token_id in self._counts or token_id in self._bias
+    @property
+    def tokens(self) -> Container[int]:
+        """The changed tokens, for many questions."""
+        return {*self._bias, *self._counts} if self._bias else self._counts
 
     @property
     def may_raise(self) -> bool:

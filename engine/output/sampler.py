@@ -32,7 +32,7 @@ import numpy.typing as npt
 from engine.backends.base import Candidates, Scores
 from engine.output.changes import LogitChanges
 from engine.output.random_numbers import uniform
-from engine.output.selection import Ids, Values, best_place, best_places, mass_places
+from engine.output.selection import Ids, Values, best_place, best_places, mass_places, reached
 from engine.request import Sampling
 
 OPEN_CANDIDATES = 256
@@ -55,11 +55,19 @@ class Pool:
     logits: Values
     log_sum_exp: float | None = None
     """What the probabilities are relative to; None: the sum over the pool."""
+    best_first: bool = False
+    """Whether the logits descend, lower id first among equals."""
+
+    @property
+    def largest(self) -> float:
+        return float(self.logits[0] if self.best_first else self.logits.max())
 
 
 def sample(scores: Scores, row: int, sampling: Sampling, changes: LogitChanges, n: int) -> int:
     """Token `n` of a request. Raises NotFinite."""
     if sampling.temperature <= 0:
+        if not len(changes):
+            return int(_candidates(scores, row, 1).ids[0])
         pool = _bounded(scores, row, 1, changes)
         return int(pool.ids[best_place(pool.ids, pool.logits)])
     if sampling.top_k > 0:
@@ -73,9 +81,8 @@ def draw(pool: Pool, sampling: Sampling, number: float) -> int:
     """Everything after top_k; `number` is in [0, 1)."""
     pool = _min_p(_top_p(_typical(pool, sampling.typical_p), sampling.top_p), sampling.min_p)
     order = pool.ids.argsort()
-    logits = pool.logits[order]
     temperature = max(sampling.temperature, SMALLEST_TEMPERATURE)
-    walked = np.exp((logits - logits.max()) / temperature).cumsum()
+    walked = np.exp((pool.logits[order] - pool.largest) / temperature).cumsum()
     place = int(walked.searchsorted(number * walked[-1], side="right"))
     return int(pool.ids[order[min(place, len(order) - 1)]])
 
@@ -84,13 +91,13 @@ def _bounded(scores: Scores, row: int, k: int, changes: LogitChanges) -> Pool:
     """The k likeliest tokens after the changes."""
     candidates = _candidates(scores, row, k + len(changes))
     if len(changes) == 0:
-        return Pool(candidates.ids, candidates.logits.astype(np.float64))
+        return Pool(candidates.ids, candidates.logits.astype(np.float64), best_first=True)
     if changes.may_raise:
         pool = _with_raised(scores.row(row), candidates, changes)
     else:
         pool = _lowered(candidates, changes)
     best = best_places(pool.ids, pool.logits, k)
-    return _finite(Pool(pool.ids[best], pool.logits[best]))
+    return _finite(Pool(pool.ids[best], pool.logits[best], best_first=True))
 
 
 def _open(scores: Scores, row: int, sampling: Sampling, changes: LogitChanges) -> Pool:
@@ -99,7 +106,7 @@ def _open(scores: Scores, row: int, sampling: Sampling, changes: LogitChanges) -
     """
     if len(changes) == 0 and sampling.typical_p >= 1.0:
         candidates = _candidates(scores, row, OPEN_CANDIDATES)
-        pool = Pool(candidates.ids, candidates.logits.astype(np.float64), candidates.log_sum_exp)
+        pool = Pool(candidates.ids, candidates.logits.astype(np.float64), candidates.log_sum_exp())
         if _covers(pool, sampling):
             return pool
     _candidates(scores, row, 1)
@@ -115,21 +122,22 @@ def _covers(pool: Pool, sampling: Sampling) -> bool:
 
 def _candidates(scores: Scores, row: int, k: int) -> Candidates:
     candidates = scores.candidates(row, k)
-    if not math.isfinite(candidates.log_sum_exp):
+    if not candidates.finite:
         raise NotFinite
     return candidates
 
 
 def _finite(pool: Pool) -> Pool:
-    if not math.isfinite(float(pool.logits.max())):
+    if not math.isfinite(pool.largest):
         raise NotFinite
     return pool
 
 
 def _lowered(candidates: Candidates, changes: LogitChanges) -> Pool:
     logits = candidates.logits.astype(np.float64)
+    changed = changes.tokens
     for place, token_id in enumerate(candidates.ids.tolist()):
-        if token_id in changes:
+        if token_id in changed:
             logits[place] = changes.apply(token_id, float(logits[place]))
     return Pool(candidates.ids, logits)
 
@@ -165,6 +173,10 @@ def _top_p(pool: Pool, p: float) -> Pool:
     if p >= 1.0:
         return pool
     weights = _weights(pool)
+    if pool.best_first and pool.log_sum_exp is None:
+        sums = weights.cumsum()
+        end = reached(sums, p * sums[-1])
+        return Pool(pool.ids[:end], pool.logits[:end], best_first=True)
     total = weights.sum() if pool.log_sum_exp is None else 1.0
     return _take(pool, mass_places(pool.ids, pool.logits, weights, p * total))
 
@@ -177,11 +189,11 @@ def _min_p(pool: Pool, p: float) -> Pool:
 
 def _least_logit(pool: Pool, min_p: float) -> float:
     """What min_p asks of a logit."""
-    return float(pool.logits.max()) + (math.log(min(min_p, 1.0)) if min_p > 0 else -math.inf)
+    return pool.largest + (math.log(min(min_p, 1.0)) if min_p > 0 else -math.inf)
 
 
 def _weights(pool: Pool) -> Values:
-    base = float(pool.logits.max()) if pool.log_sum_exp is None else pool.log_sum_exp
+    base = pool.largest if pool.log_sum_exp is None else pool.log_sum_exp
     weights: Values = np.exp(pool.logits - base)
     return weights
 

@@ -31,15 +31,16 @@ def mass_places(ids: Ids, keys: Values, weights: Values, target: float) -> Place
     """Places of the smallest set of largest keys whose weights reach `target`; at least one."""
     if len(ids) <= SORTED_AT_MOST:
         order = np.lexsort((ids, -keys))
-        return order[: _reached(weights[order].cumsum(), target)]
+        return order[: reached(weights[order].cumsum(), target)]
     cut = _cut_key(keys, weights, target)
     above = np.flatnonzero(keys > cut)
     ties = np.flatnonzero(keys == cut)
-    needed = _reached(weights[above].sum() + weights[ties].cumsum(), target)
+    needed = reached(weights[above].sum() + weights[ties].cumsum(), target)
     return np.concatenate([above, ties[:needed]])
 
 
-def _reached(sums: Values, target: float) -> int:
+def reached(sums: Values, target: float) -> int:
+    """How many of the first weights, given as their running sums, reach `target`; at least one."""
     return int(sums.searchsorted(target)) + 1
 
 
@@ -58,5 +59,5 @@ def _cut_key(keys: Values, weights: Values, target: float) -> float:
         else:
             mass, pool = mass + better, parted[half:]
     order = pool[np.argsort(-keys[pool])]
-    place = _reached(mass + weights[order].cumsum(), target) - 1
+    place = reached(mass + weights[order].cumsum(), target) - 1
     return float(keys[order[min(place, len(order) - 1)]])

@@ -35,7 +35,8 @@ class PlainScores:
 
     def candidates(self, index: int, k: int) -> Candidates:
         ids = np.lexsort((np.arange(len(self._row)), -self._row))[:k].astype(np.int64)
-        return Candidates(ids, self._row[ids], log_sum_exp(self._row))
+        total = log_sum_exp(self._row)
+        return Candidates(ids, self._row[ids], math.isfinite(total), lambda: total)
 
 
 def reference(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.titles import MAX_CHARACTERS, clean_title
@@ -29,6 +29,7 @@ def test_labels_quotes_and_further_lines_go(written: str, title: str) -> None:
 
 
 @given(st.text(max_size=300))
+@example("0 :")
 def test_any_text_gives_one_short_printable_line(written: str) -> None:
     title = clean_title(written)
     assert title.isprintable()

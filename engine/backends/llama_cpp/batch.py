@@ -52,10 +52,14 @@ class Batch:
         end = begin + len(ids)
         if not ids or end > self.capacity:
             raise ValueError(f"{end} tokens for a batch of {self.capacity}")
-        self._ids[begin:end] = ids
-        self._positions[begin:end] = np.arange(start, start + len(ids), dtype=np.int32)
-        self._sequences[begin:end] = sequence
-        self._wanted[begin:end] = 0
+        if len(ids) == 1:  # a decode row: single numbers are set faster than slices
+            self._ids[begin], self._positions[begin] = ids[0], start
+            self._sequences[begin] = sequence
+        else:
+            self._ids[begin:end] = ids
+            self._positions[begin:end] = np.arange(start, start + len(ids), dtype=np.int32)
+            self._sequences[begin:end] = sequence
+            self._wanted[begin:end] = 0
         self._wanted[end - 1] = wants_scores
         self.native.n_tokens = end
         return end - 1

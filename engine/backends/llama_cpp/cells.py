@@ -50,7 +50,9 @@ class Cells:
         return holes > GROUP and holes > self.used // 4
 
     def append(self, sequence: int, count: int) -> None:
-        held = self._held.setdefault(sequence, _Held())
+        held = self._held.get(sequence)
+        if held is None:
+            held = self._held[sequence] = _Held()
         for cell in self._take(count):
             held.in_order = held.in_order and cell == len(held.cells)
             held.cells.append(cell)
@@ -89,10 +91,11 @@ class Cells:
             self._head = 0
         if count == 1 and self._head < self.size and not self._users[self._head]:
             taken = [self._head]
+            self._users[self._head] = 1
         else:
             free = np.flatnonzero(self._users == 0)
             taken = np.roll(free, -int(np.searchsorted(free, self._head)))[:count].tolist()
-        self._users[taken] = 1
+            self._users[taken] = 1
         self.used += len(taken)
         self._head = taken[-1] + 1
         self._top = max(self._top, max(taken) + 1)

@@ -56,6 +56,7 @@ class Context:
         self.n_ctx = int(llama_cpp.llama_n_ctx(self.handle))
         self.n_ubatch = int(llama_cpp.llama_n_ubatch(self.handle))
         self.batch = Batch(int(llama_cpp.llama_n_batch(self.handle)))
+        self._row = ctypes.c_float * model.vocab_size
         self._memory: Any = llama_cpp.llama_get_memory(self.handle)
         if abort is not None:
             llama_cpp.llama_set_abort_callback(self.handle, abort[0], abort[1])
@@ -103,7 +104,10 @@ class Context:
         pointer = llama_cpp.llama_get_logits_ith(self._open(), index)
         if not pointer:
             raise ValueError(f"token {index} has no scores")
-        return np.ctypeslib.as_array(pointer, (self._model.vocab_size,)).copy()
+        # numpy's own way from a pointer takes three times as long.
+        row: Any = self._row.from_address(ctypes.addressof(pointer.contents))
+        scores: npt.NDArray[np.float32] = np.frombuffer(row, np.float32)
+        return scores.copy()
 
     # ---- memory
 

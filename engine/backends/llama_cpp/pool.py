@@ -93,7 +93,9 @@ class Pool:
     def advance(self, sequence: int, count: int) -> None:
         """Tokens were computed."""
         self._tidied = False
-        held = self._sequences.setdefault(sequence, _Sequence())
+        held = self._sequences.get(sequence)
+        if held is None:
+            held = self._sequences[sequence] = _Sequence()
         held.length += count
         micro = self.context.n_ubatch
         for done in range(0, count, micro):

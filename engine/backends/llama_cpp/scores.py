@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import numpy.typing as npt
 
 from engine.backends.base import Candidates
+
+_STRIDE = 32
 
 
 class ArrayScores:
@@ -25,8 +29,11 @@ class ArrayScores:
 
     def candidates(self, index: int, k: int) -> Candidates:
         logits = self.row(index)
-        ids = best_ids(logits, k)
-        return Candidates(ids, logits[ids], log_sum_exp(logits))
+        # The largest is NaN where any is NaN.
+        place = logits.argmax()
+        ids = np.array([place]) if k == 1 else best_ids(logits, k)
+        finite = isfinite(logits[place])
+        return Candidates(ids, logits[ids], finite, lambda: log_sum_exp(logits))
 
 
 def best_ids(logits: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
@@ -36,14 +43,24 @@ def best_ids(logits: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
     k = min(max(k, 0), len(logits))
     if k == 0:
         return np.empty(0, np.int64)
-    if k == 1:
-        return np.array([logits.argmax()], np.int64)
-    threshold = np.partition(logits, len(logits) - k)[len(logits) - k]
-    ids = np.flatnonzero(logits >= threshold)
+    ids = (logits >= _likely_threshold(logits, k)).nonzero()[0]
+    if len(ids) < k:
+        ids = (logits >= np.partition(logits, -k)[-k]).nonzero()[0]
     if len(ids) < k:  # NaN compares false with everything; the sort below puts it last
         ids = np.arange(len(logits))
     # Stable, so that equal logits keep the order of their ids.
-    return ids[np.argsort(-logits[ids], kind="stable")][:k]
+    return ids[(-logits[ids]).argsort(kind="stable")[:k]]
+
+
+def _likely_threshold(logits: npt.NDArray[np.float32], k: int) -> np.float32:
+    """A logit that somewhat more than k others very likely reach, from every 32nd: looking for the
+    exact one takes three times as long on a vocabulary of 262,144.
+    """
+    some = logits[::_STRIDE].copy()
+    rank = min(3 * k // _STRIDE + 4, len(some))
+    some.partition(len(some) - rank)
+    threshold: np.float32 = some[len(some) - rank]
+    return threshold
 
 
 def log_sum_exp(logits: npt.NDArray[np.float32]) -> float:
