@@ -33,6 +33,7 @@ from engine.output.answer import AnswerText
 from engine.output.changes import LogitChanges, penalises
 from engine.output.recent import RecentTokens
 from engine.output.sampler import NotFinite, sample
+from engine.output.text_stream import half_character
 from engine.output.thinking import Split
 from engine.rates import Rates
 from engine.request import Priority, Request
@@ -339,13 +340,14 @@ class Engine:
     def _sequence(self, request: Request) -> Sequence:
         sampling = request.sampling
         stop, tags = request.limits.stop, self._config.think_tags
+        begun = half_character(reversed(request.ids), self._vocabulary.piece)
         recent = None
         if penalises(sampling):
             recent = RecentTokens(sampling.repeat_last_n, request.ids)
         return Sequence(
             request=request,
             order=self._order,
-            answer=AnswerText(self._vocabulary, stop, tags, request.thinking),
+            answer=AnswerText(self._vocabulary, stop, tags, request.thinking, begun),
             recent=recent,
             ids=list(request.ids),
             clocks=Clocks(submitted=self._clock()),

@@ -1,8 +1,9 @@
 """Sampled ids -> the answer's text and reasoning, piece by piece.
 
 Order: bytes to characters, stop strings, thinking. What it hands out, joined, is the whole answer,
-so a streamed answer equals one that is not streamed. It does not know when a turn ends for other
-reasons than a stop string.
+so a streamed answer equals one that is not streamed. Half a character at the end is not shown: the
+answer may go on, and then whoever goes on shows it whole. It does not know when a turn ends for
+other reasons than a stop string.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ class AnswerText:
         stop: tuple[str, ...],
         think_tags: tuple[str, str],
         thinking: bool,
+        begun: bytes = b"",
     ) -> None:
-        """`thinking`: the prompt ends inside an open block."""
+        """`thinking`: the prompt ends inside an open block; `begun`: inside a character."""
         self._vocabulary = vocabulary
         self._open_id = vocabulary.think_open
         self._close_id = vocabulary.think_close
-        self._characters = TextStream()
+        self._characters = TextStream(begun)
         self._stop = StopStrings(stop)
         self._thinking = ThinkingSplitter(
             think_tags[0] if self._open_id is None else None,
@@ -62,12 +64,12 @@ class AnswerText:
         return self._keep(self._thinking.push(self._stop.push(text)))
 
     def finish(self) -> Split:
-        """The rest that was held back."""
-        if self.stop_string is not None:
-            return self._keep(self._thinking.finish())
-        return self._keep(self._drain() + self._thinking.finish())
+        """The rest that was held back, half a character excepted."""
+        rest = self._stop.finish() if self.stop_string is None else ""
+        return self._keep(self._thinking.push(rest) + self._thinking.finish())
 
     def _drain(self) -> Split:
+        """What was held back before a thinking tag; half a character cannot go on behind it."""
         text = self._stop.push(self._characters.finish())
         if self._stop.found is None:
             text += self._stop.finish()

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from engine.client import EngineClient
 from engine.events import Delta, PromptProgress, Result
 from engine.messages import ChatMessage, LoadOptions, SamplingOverrides
+from models.tokenizers.gguf_vocab import GGUFTokenizer
 from tests.engine.client_support import (
     MODEL,
     ask,
@@ -207,6 +209,31 @@ def test_a_private_conversation_is_never_written(person: Person) -> None:
     person.client.close()
     cache = person.folder / "cache"
     assert not cache.exists() or list(cache.iterdir()) == []
+
+
+@pytest.mark.model
+def test_an_answer_cut_inside_a_character_goes_on_with_it(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    """Each token is asked for by itself, going on from the one before."""
+    tokenizer = GGUFTokenizer(starter_model)
+    ids = tokenizer.encode("a🔥")
+    fingerprint = tokenizer.fingerprint
+    tokenizer.close()
+    client = EngineClient(tmp_path / "engine.log")
+    client.load(str(starter_model), LoadOptions(self_tune=False))
+    answer = ChatMessage("assistant", "", "", (), fingerprint)
+    for token_id in ids:
+        wanted = SamplingOverrides(temperature=0.0, logit_bias=((token_id, 1000.0),))
+        kind = "continue" if answer.ids else "answer"
+        messages = (user("hi"), answer) if answer.ids else (user("hi"),)
+        rest = ask(client, *messages, kind=kind, sampling=wanted, max_tokens=1)
+        answer = replace(
+            answer, content=answer.content + rest.text, ids=answer.ids + rest.token_ids
+        )
+    client.close()
+    assert len(ids) > 2
+    assert (answer.ids, answer.content) == (ids, "a🔥")
 
 
 @pytest.mark.model

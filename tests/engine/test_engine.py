@@ -93,6 +93,25 @@ def test_reasoning_is_split_off_when_the_prompt_opened_the_block() -> None:
     assert unfinished.reasoning_unfinished
 
 
+@pytest.mark.parametrize("thinking", [False, True])
+@pytest.mark.parametrize("cut", range(len("aé🔥b".encode())))
+def test_an_answer_cut_inside_a_character_goes_on_with_it(cut: int, thinking: bool) -> None:
+    """The half is not shown; the answer that goes on shows the whole."""
+    whole = "aé🔥b".encode()
+    rig = scripted(whole, whole[cut:])
+    first = dataclasses.replace(ask("1", PROMPT, cut), thinking=thinking)
+    begun = rig.run(first)[0]
+    rest = rig.run(
+        dataclasses.replace(first, request_id="2", ids=(*PROMPT, *whole[:cut]), limits=Limits())
+    )[0]
+    assert begun.text + rest.text == ("" if thinking else "aé🔥b")
+    assert begun.reasoning + rest.reasoning == ("aé🔥b" if thinking else "")
+    for name, result in (("1", begun), ("2", rest)):
+        shown = rig.deltas(name)
+        assert "".join(delta.text for delta in shown) == result.text
+        assert "".join(delta.reasoning for delta in shown) == result.reasoning
+
+
 # ---- numbers
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.output.text_stream import TextStream
+from engine.output.text_stream import TextStream, half_character
 
 
 def stream(pieces: list[bytes]) -> list[str]:
@@ -48,3 +48,32 @@ def test_half_characters_wait_and_a_cut_tail_gives_one_mark(
     pieces: list[bytes], shown: list[str]
 ) -> None:
     assert stream(pieces) == shown
+
+
+@given(st.text(), st.integers(0, 200), st.integers(1, 5))
+def test_a_stream_begins_with_the_half_that_earlier_tokens_left(
+    text: str, cut: int, size: int
+) -> None:
+    raw = text.encode("utf-8", "ignore")
+    before, after = raw[:cut], raw[cut:]
+    pieces = [before[at : at + size] for at in range(0, len(before), size)]
+    first = TextStream()
+    shown = "".join(map(first.push, pieces))
+    second = TextStream(half_character(reversed(range(len(pieces))), pieces.__getitem__))
+    assert shown + second.push(after) == raw.decode()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "half"),
+    [
+        ([b"ok \xf0", b"\x9f"], b"\xf0\x9f"),
+        ([b"ok \xf0\x9f\x94"], b"\xf0\x9f\x94"),
+        ([b"\xf0", b"\x9f", b"\x94", b"\xa5"], b""),
+        ([b"\xf0\x9f", b""], b""),
+        ([b"\xf0a"], b""),
+        ([b"\x9f\x94"], b""),
+        ([], b""),
+    ],
+)
+def test_half_a_character_is_what_the_last_tokens_begin(pieces: list[bytes], half: bytes) -> None:
+    assert half_character(reversed(range(len(pieces))), pieces.__getitem__) == half
