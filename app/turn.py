@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from app.errors import to_error_info
 from app.store.conversation import AnswerInfo, Message, Status
 from app.store.history import History
 from engine.client import EngineClient
-from engine.events import Delta, Event, Failed, Finished, PromptProgress, Result, Started
+from engine.errors import LocalchatError
+from engine.events import Delta, ErrorInfo, Event, Failed, Finished, PromptProgress, Result, Started
 from engine.messages import Submit
 
 JOURNAL_EVERY_S = 1.0
@@ -113,9 +115,12 @@ class Turn:
                     return
                 if cancel_wanted():
                     self._client.cancel(submit.request_id)
+        except (LocalchatError, OSError) as error:
+            self._abandon(submit.request_id, to_error_info(error))
+            raise
         finally:
             if not self._ended:
-                self._abandon(submit.request_id)
+                self._abandon(submit.request_id, None)
 
     def _handle(self, event: Event) -> Iterator[SessionEvent]:
         if isinstance(event, Finished):
@@ -147,13 +152,20 @@ class Turn:
         info = replace(self._info, finish_reason="error", error=event.cause)
         if event.result is not None:
             info = replace(with_result(info, event.result), finish_reason="error")
-        whole = self._whole(self._progress)
-        self._end("cut" if whole.text or whole.reasoning else "error", info, event.result)
+        self._end(self._status_of_a_failure(), info, event.result)
 
-    def _abandon(self, request_id: str) -> None:
-        """The front end went away in the middle, or the disk refused."""
+    def _abandon(self, request_id: str, error: ErrorInfo | None) -> None:
+        """The front end went away in the middle (None), or the engine or the disk refused."""
         self._client.cancel(request_id)
-        self._end("cut", self._info, None)
+        if error is None:
+            self._end("cut", self._info, None)
+        else:
+            info = replace(self._info, finish_reason="error", error=error)
+            self._end(self._status_of_a_failure(), info, None)
+
+    def _status_of_a_failure(self) -> Status:
+        whole = self._whole(self._progress)
+        return "cut" if whole.text or whole.reasoning else "error"
 
     def _end(self, status: Status, info: AnswerInfo, result: Result | None) -> Message:
         self._ended = True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.console import Console
     from app.session import Session
     from app.store.conversation import ChatSummary, Message
+    from engine.events import ErrorInfo
 
 DESCRIPTION = """\
 Stored chats.
@@ -118,10 +119,19 @@ def _show(session: Session, words: list[str], args: argparse.Namespace, console:
         who = "You" if message.role == "user" else "Answer"
         state = "" if message.status == "complete" else f", {message.status}"
         console.line(f"\n[{message.id}] {who}{state}:\n{message.text}")
+        if (error := error_of(message)) is not None:
+            reason = " ".join(part for part in (error.title, error.text, error.next_step) if part)
+            console.line(f"({reason})")
     return 0
 
 
+def error_of(message: Message) -> ErrorInfo | None:
+    """Why an answer failed, where it did."""
+    return message.info.error if message.info is not None else None
+
+
 def message_object(message: Message) -> dict[str, Any]:
+    error = error_of(message)
     return {
         "id": message.id,
         "parent_id": message.parent_id,
@@ -130,6 +140,7 @@ def message_object(message: Message) -> dict[str, Any]:
         "reasoning": message.reasoning,
         "status": message.status,
         "created": message.created,
+        "error": None if error is None else asdict(error),
     }
 
 

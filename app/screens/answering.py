@@ -10,13 +10,14 @@ from textual.widgets import Static
 
 from app import messages as m
 from app.screens.run import Kind, Run, pump
+from app.store.conversation import AnswerInfo
 from app.widgets.answer import AnswerTurn, problem_words
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress, Started
 
 if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
     from app.session import Session, SessionEvent
-    from app.store.conversation import Message
+    from app.store.conversation import Message, Status
 
 
 class ProblemBlock(Static):
@@ -225,9 +226,7 @@ class Answering:
         run.has_failed = True
         turn = self.turn
         if turn is not None:
-            status = "cut" if run.arrived or turn.message.text else "error"
-            text = turn.message.text + run.arrived
-            turn.finish(replace(turn.message, text=text, status=status), cause)  # type: ignore[arg-type]
+            turn.finish(failed_message(turn.message, run, cause))
         elif self._is_on_screen(run):
             self.restore(run.text)
             await self.screen.transcript.add_block(
@@ -255,6 +254,15 @@ class Answering:
         turn.begin()
         missing = run.arrived[len(turn.text) :] if run.kind != "continue" else ""
         turn.add(Delta("", (), missing, ""))
+
+
+def failed_message(begun: Message, run: Run, cause: ErrorInfo) -> Message:
+    """An answer that ended by an error, as it is stored: with what had arrived, and the cause."""
+    text = begun.text + run.arrived
+    reasoning = begun.reasoning + run.reasoning
+    info = replace(begun.info or AnswerInfo(), finish_reason="error", error=cause)
+    status: Status = "cut" if text or reasoning else "error"
+    return replace(begun, text=text, reasoning=reasoning, status=status, info=info)
 
 
 def kept_before(shown: list[int], question: Message) -> list[int]:

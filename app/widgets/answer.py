@@ -32,7 +32,6 @@ class AnswerTurn(Turn):
         super().__init__(message, name, siblings)
         self.text = message.text
         self.is_growing = False
-        self.error: ErrorInfo | None = message.info.error if message.info else None
         self._continue_key = continue_key
         self._thinking = Thinking(message.reasoning)
         self._body = AnswerText(message.text)
@@ -79,10 +78,9 @@ class AnswerTurn(Turn):
             self._body.add(delta.text)
             self._draw_soon()
 
-    def finish(self, message: Message, error: ErrorInfo | None = None) -> None:
+    def finish(self, message: Message) -> None:
         """The whole of it is known."""
         self.is_growing = False
-        self.error = error or self.error
         self._thinking.end()
         if message.text != self.text:
             self._body.replace(message.text)
@@ -113,12 +111,10 @@ class AnswerTurn(Turn):
         line = end_line(message, self._continue_key)
         self._facts.display = bool(line)
         self._facts.update(Content(line))
-        self._show_problem()
-
-    def _show_problem(self) -> None:
-        self._problem.display = self.error is not None
-        if self.error is not None:
-            self._problem.update(problem_words(self.error))
+        error = message.info.error if message.info else None
+        self._problem.display = error is not None
+        if error is not None:
+            self._problem.update(problem_words(error))
 
     def on_answer_text_link_clicked(self, event: AnswerText.LinkClicked) -> None:
         event.stop()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from app.paths import Paths
+from app.store.conversation import AnswerInfo
 from app.store.history import History
+from engine.events import ErrorInfo
 from tests.app.program import run_program
 
 
@@ -43,6 +45,27 @@ def test_show_is_the_branch_on_screen(home: Path) -> None:
     shown = json.loads(run_program(home, "chats", "show", "1", "--json").out)
     assert [m["text"] for m in shown["messages"]] == ["Where is Lyon?", "In France, on the Rhône."]
     assert "In France" in run_program(home, "chats", "show", "1").out
+
+
+def test_show_says_why_an_answer_failed(home: Path) -> None:
+    paths = Paths.under(home)
+    history = History.open(paths.database, paths.locks)
+    error = ErrorInfo("failed", "The engine stopped.", "Signal 6.", "Send it again.")
+    answer = history.begin_answer(2, 4)
+    history.finish_answer(answer.id, "error", "", info=AnswerInfo(error=error))
+    history.close()
+    shown = run_program(home, "chats", "show", "2").out
+    assert "The engine stopped. Signal 6. Send it again." in shown
+    messages = json.loads(run_program(home, "chats", "show", "2", "--json").out)["messages"]
+    assert [message["error"] for message in messages] == [
+        None,
+        {
+            "code": "failed",
+            "title": "The engine stopped.",
+            "text": "Signal 6.",
+            "next_step": "Send it again.",
+        },
+    ]
 
 
 def test_what_was_exported_comes_back_the_same(home: Path) -> None:

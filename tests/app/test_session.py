@@ -175,6 +175,23 @@ def test_a_failure_before_the_first_word_is_an_error_and_leaves_no_empty_turn(
     ]
 
 
+@pytest.mark.parametrize(("arrived", "status"), [("", "error"), ("Half", "cut")])
+def test_an_engine_that_refuses_is_the_reason_that_is_kept_with_the_answer(
+    session: Session, client: FakeClient, arrived: str, status: str
+) -> None:
+    def script(submit: Submit, _client: FakeClient) -> Iterator[Event]:
+        if arrived:
+            yield Delta(submit.request_id, (1,), arrived, "")
+        raise UsageError("This request is already running.", "Its name is x.", "Wait for it.")
+
+    client.script = script
+    cause = failure(session.send(None, "one"))
+    message = session.history.message(2)
+    assert (message.text, message.status) == (arrived, status)
+    assert message.info is not None
+    assert message.info.error == cause
+
+
 def test_a_front_end_that_goes_away_stops_the_engine_and_keeps_the_text(
     session: Session, client: FakeClient
 ) -> None:

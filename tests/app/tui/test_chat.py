@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from app.messages import ChatChosen
 from app.settings import ChatSettings, Settings
+from app.store.conversation import AnswerInfo
 from app.widgets.answer import AnswerTurn
 from app.widgets.bars import LoadBar, TitleBar
 from engine.errors import LocalchatError, ModelNotFound
@@ -125,6 +128,48 @@ async def test_a_failure_is_one_block_with_a_next_step(stage: Stage) -> None:
         assert it.path()[-1].text == "Hello there."
 
 
+async def test_a_chat_that_is_opened_again_says_why_its_answer_failed(stage: Stage) -> None:
+    failure = ErrorInfo("failed", "It stopped\x1b[2J.", "Signal 6.", "Send it again.")
+    client = ScriptedClient([Script(failure=failure), Script(("Better.",))])
+    async with stage(client=client) as it:
+        await it.ask("Go.")
+        chat_id = it.screen.chat.id
+        for _ in range(2):
+            await it.pilot.press("ctrl+n")
+            await it.until(lambda: not it.transcript.turns)
+            it.screen.post_message(ChatChosen(chat_id))
+            await it.until(lambda: it.screen.chat and it.transcript.turns)
+            await it.until(lambda: "Signal 6." in it.text() and "It stopped" in it.text())
+            assert "\x1b" not in it.text()
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: "Better." in it.text())
+        await it.until(lambda: "Signal 6." not in it.text())
+
+
+async def test_details_say_why_an_answer_failed(stage: Stage) -> None:
+    failure = ErrorInfo("failed", "The engine stopped.", "Signal 6.", "Send it again.")
+    async with stage(size=(100, 60), client=ScriptedClient([Script(failure=failure)])) as it:
+        await it.ask("Go.")
+        await it.pilot.press("f2")
+        await it.until(lambda: it.app.screen is not it.screen)
+        assert "Signal 6." in it.text()
+
+
+async def test_an_answer_that_went_on_no_longer_says_why_it_had_failed(stage: Stage) -> None:
+    client = ScriptedClient([Script(("Half, ",), finish="length"), Script(("whole.",))])
+    async with stage(client=client) as it:
+        await it.ask("Go.")
+        failed = replace(
+            answer(it).message,
+            info=AnswerInfo(error=ErrorInfo("failed", "The engine stopped.")),
+        )
+        answer(it).finish(failed)
+        await it.until(lambda: "The engine stopped." in it.text())
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: it.screen.answering.run is None and "whole." in it.text())
+        assert "The engine stopped." not in it.text()
+
+
 async def test_no_model_shows_how_to_get_one(stage: Stage) -> None:
     client = ScriptedClient(load_error=ModelNotFound("No model was found."))
     async with stage(client=client, wait=False) as it:
@@ -197,8 +242,6 @@ async def test_a_chat_left_while_it_is_answered_is_complete_when_opened_again(
         chat_id = it.screen.chat.id
         await it.pilot.press("ctrl+n")
         await it.until(lambda: it.screen.chat is None and not it.transcript.turns)
-        from app.messages import ChatChosen
-
         it.screen.post_message(ChatChosen(chat_id))
         await it.until(lambda: it.screen.chat and answer(it).text == "First. ")
         gate.set()
