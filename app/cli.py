@@ -122,12 +122,13 @@ def _run_screen(rest: list[str]) -> int:
     args = root_parser().parse_args(rest)
     if not _at_terminal() or args.plain or os.environ.get("TERM") == "dumb":
         return _run_lines(args, rest)
+    # This process stays to guard the terminal: what only the screen needs is not imported here.
     from app.paths import Paths
-    from app.startup import read_settings
+    from app.settings import read_settings
     from app.tui import run as run_screen
 
     paths = Paths.default()
-    return run_screen(paths, read_settings(paths, args.option), args.model)
+    return run_screen(paths, read_settings(paths.config_file, args.option), args.model)
 
 
 def _run_lines(args: argparse.Namespace, rest: list[str]) -> int:

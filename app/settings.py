@@ -146,6 +146,11 @@ FOLDER_VARIABLES = frozenset(
 )
 
 
+def read_settings(path: Path, options: Iterable[str] = ()) -> Settings:
+    """The settings of the file and the environment, with `key=value` options over them."""
+    return apply_options(load_settings(path), options)
+
+
 def load_settings(path: Path, environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the file, where there is one, and the environment; UsageError for any wrong
     value.

@@ -1,4 +1,4 @@
-"""Putting the parts together for one run: settings, chats, engine.
+"""Putting the parts together for one run: chats and engine.
 
 Front ends call this once at their start; it knows which files and processes belong together, and
 nothing of screens.
@@ -6,20 +6,14 @@ nothing of screens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from app.options import apply_options
 from app.paths import Paths
 from app.session import Session
-from app.settings import Settings, load_settings
+from app.settings import Settings
 from app.store.history import History
 from engine.client import EngineClient
-
-
-def read_settings(paths: Paths, options: Sequence[str] = ()) -> Settings:
-    """The settings of the file and the environment, with `key=value` options over them."""
-    return apply_options(load_settings(paths.config_file), options)
 
 
 def open_session(paths: Paths, settings: Settings, private: bool = False) -> Session:

@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     from app.model_choice import choose_model
     from app.paths import Paths
-    from app.startup import read_settings
+    from app.settings import read_settings
 
     paths = Paths.default()
-    settings = read_settings(paths, args.option)
+    settings = read_settings(paths.config_file, args.option)
     path = choose_model(args.model, settings, paths)
     job = {
         "path": str(path),

@@ -65,10 +65,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
 @contextmanager
 def _stored() -> Iterator[Session]:
     from app.paths import Paths
-    from app.startup import read_settings, session_for
+    from app.settings import read_settings
+    from app.startup import session_for
 
     paths = Paths.default()
-    with session_for(paths, read_settings(paths)) as session:
+    with session_for(paths, read_settings(paths.config_file)) as session:
         yield session
 
 

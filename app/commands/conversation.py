@@ -11,8 +11,8 @@ from app.console import Console
 from app.interrupt import Interruption
 from app.paths import Paths
 from app.session import Session
-from app.settings import Settings
-from app.startup import read_settings, session_for
+from app.settings import Settings, read_settings
+from app.startup import session_for
 from engine.errors import UsageError
 from engine.messages import LoadProgress
 
@@ -47,7 +47,7 @@ def open_conversation(args: argparse.Namespace, console: Console) -> Iterator[Op
     """Raises what loading raises; closes the session in any case."""
     refuse_contradictions(args)
     paths = Paths.default()
-    settings = read_settings(paths, args.option)
+    settings = read_settings(paths.config_file, args.option)
     with session_for(paths, settings, private=args.no_save) as session:
         for notice in session.history.notices:
             console.note(notice)
