@@ -20,6 +20,6 @@ class EngineConfig:
     backend.
     """
     cache_bytes: int = 4 << 30
-    """Budget for parked states; 0: no state outlives its place in the backend."""
+    """For parked states and restore points; 0: no state outlives its place in the backend."""
     think_tags: tuple[str, str] = ("<think>", "</think>")
     """The thinking tags of models that write them as plain text."""

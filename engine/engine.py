@@ -383,9 +383,11 @@ class Engine:
     def stats(self) -> EngineStats:
         entries = self.cache.entries
         live = sum(entry.state.number is not None for entry in entries)
+        room = self._backend.room()
+        parked = self.cache.parked_bytes + self._set.paused_bytes(self._running)
         return EngineStats(
-            kv_bytes_live=self._backend.room().bytes_live,
-            kv_bytes_parked=self.cache.parked_bytes + self._set.paused_bytes(self._running),
+            kv_bytes_live=room.bytes_live,
+            kv_bytes_parked=parked + room.bytes_parked,
             kept_live=live,
             kept_parked=len(entries) - live,
             running=len(self._running),

@@ -28,7 +28,7 @@ def check(
         held = parked is not None or state.number is not None
         _require(held or state.length == 0, "a state of some length lies nowhere")
     _check_lengths(residency, states, length_of)
-    _check_budget(cache)
+    _check_budget(cache, residency.points_bytes)
 
 
 def _check_numbers(residency: Residency, states: list[State], max_sequences: int) -> None:
@@ -53,10 +53,11 @@ def _check_lengths(
         _require(length_of(number) == 0, "a free number holds tokens")
 
 
-def _check_budget(cache: PrefixCache) -> None:
+def _check_budget(cache: PrefixCache, points_bytes: int) -> None:
     evictable = [entry for entry in cache.entries if not cache.is_pinned(entry)]
     parked = sum(entry.state.parked_bytes for entry in evictable)
-    _require(parked <= cache.budget_bytes, "more is parked than the budget allows")
+    left = max(cache.budget_bytes - points_bytes, 0)
+    _require(parked <= left, "more is parked than the budget allows")
 
 
 def _require(holds: bool, otherwise: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class EngineStats:
     kv_bytes_live: int
     kv_bytes_parked: int
-    """Kept and paused states together."""
+    """Kept and paused states together, and the restore points of live ones."""
     kept_live: int
     kept_parked: int
     running: int

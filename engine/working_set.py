@@ -57,6 +57,8 @@ class WorkingSet:
                 if id(sequence.state) not in working:
                     self._pause(sequence.state)
         placed = [self._place(piece.sequence.state) for piece in plan.pieces]
+        if self._facts.needs_marks:  # restored states brought their restore points
+            self.kept.shrink()
         return all(placed)
 
     def rewind(self, sequence: Sequence) -> None:
@@ -84,6 +86,7 @@ class WorkingSet:
         number = sequence.state.number
         if number is not None and sequence.state.length == sequence.prompt_length - self._least:
             self._backend.mark(number)
+            self.kept.shrink()
 
     def publish(self, sequence: Sequence) -> None:
         """Keep what was forwarded, where the request wants that; else forget it."""

@@ -57,9 +57,7 @@ class Room:
     free_tokens_after_parking: int
     bytes_live: int
     bytes_parked: int
-    """Bytes of the states this backend has handed out and knows to be alive; 0 if it does not count
-    them.
-    """
+    """Bytes of the restore points of live sequences, which the cache's budget pays for."""
 
 
 @dataclass(frozen=True, slots=True)

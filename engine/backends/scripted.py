@@ -84,7 +84,8 @@ class ScriptedBackend:
         live = self._memory.token_count
         capacity = self.faults.room_tokens
         free = self.facts.context * self.facts.max_sequences if capacity is None else capacity
-        return Room(max(free - live, 0), free, int(live * self.facts.kv_bytes_per_token), 0)
+        live_bytes = int(live * self.facts.kv_bytes_per_token)
+        return Room(max(free - live, 0), free, live_bytes, self._memory.points_bytes)
 
     def forward(self, rows: Sequence[Row]) -> ScriptedScores:
         self._check(rows)

@@ -9,6 +9,8 @@ import numpy as np
 
 from engine.backends.base import Parked
 
+POINT_BYTES = 64
+
 
 @dataclass(slots=True)
 class Held:
@@ -32,6 +34,10 @@ class Memory:
     def token_count(self) -> int:
         return sum(len(held.ids) for held in self._held)
 
+    @property
+    def points_bytes(self) -> int:
+        return POINT_BYTES * sum(len(held.marks) for held in self._held)
+
     def held(self, sequence: int) -> Held:
         return self._held[sequence]
 
@@ -40,7 +46,7 @@ class Memory:
 
     def mark(self, sequence: int) -> None:
         held = self._held[sequence]
-        if len(held.ids) not in held.marks:
+        if self._window is not None and len(held.ids) not in held.marks:
             held.marks.append(len(held.ids))
 
     def drop(self, sequence: int) -> None:
@@ -64,15 +70,15 @@ class Memory:
     def park(self, sequence: int) -> Parked:
         held = self._held[sequence]
         positions = None if self._window is None else tuple(self._positions(held))
-        head = np.array([len(held.marks), *held.marks], dtype=np.int32).tobytes()
-        data = head + np.array(held.ids, dtype=np.int32).tobytes()
+        values = [len(held.marks), *held.marks, *held.ids]
+        data = np.array(values, dtype=np.int32).tobytes() + bytes(POINT_BYTES * len(held.marks))
         self.drop(sequence)
         return Parked(data, len(held.ids), positions)
 
     def restore(self, parked: Parked, sequence: int, length: int) -> int:
         values = np.frombuffer(parked.data, dtype=np.int32).tolist()
-        marks = values[1 : 1 + values[0]]
-        self._held[sequence] = Held(values[1 + values[0] :], marks)
+        first = 1 + values[0]
+        self._held[sequence] = Held(values[first : first + parked.length], values[1:first])
         return self.truncate(sequence, length)
 
     def _positions(self, held: Held) -> list[int]:

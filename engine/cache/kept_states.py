@@ -96,8 +96,7 @@ class KeptStates:
     def _park(self, entry: KeptSequence, paused_bytes: int) -> None:
         expected = int(entry.state.length * self._facts.kv_bytes_per_token)
         self.shrink(paused_bytes + expected)
-        fits = self._cache.parked_bytes + expected + paused_bytes <= self._cache.budget_bytes
-        if not fits and not self._cache.is_pinned(entry):
+        if self._over(paused_bytes + expected) and not self._cache.is_pinned(entry):
             self._forget(entry)
             return
         try:
@@ -108,9 +107,15 @@ class KeptStates:
         self.shrink(paused_bytes)
 
     def shrink(self, incoming_bytes: int = 0) -> None:
-        """Give up parked states until `incoming_bytes` more are within the budget."""
-        for entry in self._cache.excess(incoming_bytes):
+        """Give up parked states until `incoming_bytes` more are within the budget, from which the
+        restore points of live states are paid first.
+        """
+        for entry in self._cache.excess(incoming_bytes + self._residency.points_bytes):
             self._forget(entry)
+
+    def _over(self, incoming_bytes: int) -> bool:
+        held = self._cache.parked_bytes + self._residency.points_bytes
+        return held + incoming_bytes > self._cache.budget_bytes
 
     def _forget(self, entry: KeptSequence) -> None:
         self._cache.remove(entry)

@@ -16,7 +16,7 @@ from engine.request import Part
 
 class PrefixCache:
     def __init__(self, budget_bytes: int) -> None:
-        """`budget_bytes`: for all parked states; 0 keeps none."""
+        """`budget_bytes`: for all parked states and restore points; 0 keeps none."""
         self.budget_bytes = budget_bytes
         self._entries: list[KeptSequence] = []
         self._tick = 0

@@ -45,6 +45,11 @@ class Residency:
     def free_numbers(self) -> tuple[int, ...]:
         return tuple(self._free)
 
+    @property
+    def points_bytes(self) -> int:
+        """Bytes of the live states' restore points."""
+        return self._backend.room().bytes_parked
+
     def place(self, state: State) -> None:
         """Bring a state into the backend; its length afterwards is what really came back."""
         if state.number is not None:

@@ -89,14 +89,21 @@ def _open(
     stack.callback(weights.close)
     cache = Path(options.cache_folder) if options.cache_folder else None
     tuning = cache if options.self_tune else None
-    asked = ContextSettings(choice.ctx, options.kv_type, options.flash, options.threads)
+    config = _config(options, opening, formatter)
+    asked = ContextSettings(
+        choice.ctx,
+        options.kv_type,
+        options.flash,
+        options.threads,
+        points_bytes=config.cache_bytes,
+    )
     backend = LlamaCppBackend(weights, tuned_settings(asked, description.fingerprint, tuning))
     stack.callback(backend.close)
     fingerprint = _fingerprint(description, backend)
     engine = Engine(
         backend,
         ChatVocabulary(tokenizer, formatter.thinking),
-        _config(options, opening, formatter, fingerprint, backend.settings.n_ubatch),
+        replace(config, fingerprint=fingerprint, micro_batch=backend.settings.n_ubatch),
     )
     exact = not backend.flash
     upkeep = make_upkeep(
@@ -135,19 +142,11 @@ def _weights(description: ModelDescription, progress: Callable[[int, int], bool]
     raise EngineStopped("Loading was stopped.")
 
 
-def _config(
-    options: LoadOptions,
-    opening: _Opening,
-    formatter: ChatFormatter,
-    fingerprint: str,
-    micro_batch: int,
-) -> EngineConfig:
+def _config(options: LoadOptions, opening: _Opening, formatter: ChatFormatter) -> EngineConfig:
     wanted = options.cache_bytes
     config = EngineConfig(
-        fingerprint=fingerprint,
         step_ms_streaming=options.step_ms_streaming,
         step_ms=options.step_ms,
-        micro_batch=micro_batch,
         cache_bytes=opening.cache_bytes if wanted is None else wanted,
     )
     tags = formatter.thinking

@@ -483,6 +483,24 @@ def test_parked_states_stay_within_the_budget_and_the_open_conversation_stays() 
     assert len(names) < 12
 
 
+@pytest.mark.parametrize("window", [8, None])
+def test_restore_points_of_live_states_are_paid_from_the_budget(window: int | None) -> None:
+    """Each turn of the open conversation adds one; what others have parked gives way."""
+    backend = scripted_backend(min_recompute=2, window=window, recurrent=window is None)
+    rig = Rig(backend, config=EngineConfig(cache_bytes=1500))
+    for name in "abc":
+        rig.run(ask(name, range(40), conversation=name))
+    ids, parked = tuple(PROMPT), []
+    for turn in range(20):
+        ids += (*rig.run(ask(str(turn), ids))[0].token_ids, *[turn] * 6)
+        parked.append(rig.engine.stats.kept_parked)
+    assert parked[0] == 3
+    assert parked[-1] == 0
+    assert parked == sorted(parked, reverse=True)
+    points = rig.backend.room().bytes_parked
+    assert rig.engine.stats.kv_bytes_parked == points > 1000
+
+
 def test_prompts_are_marked_where_the_backend_needs_it() -> None:
     rig = Rig(scripted_backend(recurrent=True, min_recompute=2))
     rig.run(ask("1", PROMPT))

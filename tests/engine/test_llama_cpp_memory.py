@@ -75,6 +75,31 @@ def test_a_restore_point_is_reached_however_much_came_after(
     assert close(kind, feed(backend, 0, IDS[398:]), expected)
 
 
+@pytest.mark.parametrize("kind", ["window", "mamba", "hybrid"])
+def test_restore_points_stay_within_their_bytes_and_the_oldest_go(
+    backend: LlamaCppBackend, kind: str, tmp_path: Path
+) -> None:
+    feed(backend, 0, IDS)
+    backend.mark(0)
+    point_bytes = backend.room().bytes_parked
+    path = tmp_path / "tiny.gguf"
+    limit = 5 * point_bytes // 2
+    with opened_model(path) as model, opened_backend(model, points_bytes=limit) as small:
+        for place in range(50, 400, 50):
+            feed(small, 0, IDS[place - 50 : place])
+            small.mark(0)
+            assert small.room().bytes_parked <= limit
+        feed(small, 0, prompt(900, seed=5))
+        assert small.truncate(0, 349) == 300
+        feed(small, 1, IDS[:50])
+        small.mark(1)
+        assert small.room().bytes_parked <= limit
+    with opened_model(path) as model, opened_backend(model, points_bytes=0) as none:
+        feed(none, 0, IDS[:50])
+        none.mark(0)
+        assert none.room().bytes_parked == 0
+
+
 def test_a_parked_state_can_be_cut_to_exactly_what_it_says(
     backend: LlamaCppBackend, kind: str
 ) -> None:

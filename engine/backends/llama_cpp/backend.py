@@ -13,9 +13,9 @@ from engine.backends.llama_cpp.context import Context, ContextRefused, ContextSh
 from engine.backends.llama_cpp.interruption import Interruption
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.pieces import Piece, calls
-from engine.backends.llama_cpp.pool import Pool
+from engine.backends.llama_cpp.pool import Pool, most_cells
 from engine.backends.llama_cpp.scores import ArrayScores
-from engine.backends.llama_cpp.settings import CALL_TOKENS, FORK_CELLS, ContextSettings
+from engine.backends.llama_cpp.settings import CALL_TOKENS, ContextSettings
 from engine.backends.llama_cpp.threads import default_threads
 from engine.errors import Interrupted, LocalchatError, OutOfMemory, OutOfRoom
 
@@ -211,9 +211,7 @@ class LlamaCppBackend:
             check_sequence(self._facts, sequence)
 
     def _open(self, settings: ContextSettings) -> tuple[Pool, kv_types.KVChoice]:
-        limit = settings.context + FORK_CELLS
-        limit += -limit % 256  # llama.cpp rounds up too
-        start = min(limit, max(settings.start_context, 256))
+        start = min(most_cells(settings), max(settings.start_context, 256))
         slots = settings.max_sequences if self._model.rolls_back else min(2, settings.max_sequences)
         shape = ContextShape(start, slots, CALL_TOKENS, settings.n_ubatch, threads=self.threads)
 
@@ -221,7 +219,7 @@ class LlamaCppBackend:
             wanted = replace(
                 shape, type_k=choice.kv.type_k, type_v=choice.kv.type_v, flash=choice.flash
             )
-            return Pool(self._model, self._context, wanted, limit, settings.max_sequences)
+            return Pool(self._model, self._context, wanted, settings)
 
         return opening.first_accepted(opening.choose(self._model, settings), make)
 

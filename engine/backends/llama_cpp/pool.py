@@ -14,6 +14,7 @@ from engine.backends.llama_cpp import states
 from engine.backends.llama_cpp.cells import GROUP, Cells
 from engine.backends.llama_cpp.context import PARTIAL, Context, ContextRefused, ContextShape
 from engine.backends.llama_cpp.model import LoadedModel
+from engine.backends.llama_cpp.settings import FORK_CELLS, ContextSettings
 from engine.errors import OutOfRoom
 
 MakeContext = Callable[[ContextShape], Context]
@@ -31,11 +32,12 @@ class _Sequence:
 
 class Pool:
     def __init__(
-        self, model: LoadedModel, make: MakeContext, shape: ContextShape, limit: int, sequences: int
+        self, model: LoadedModel, make: MakeContext, shape: ContextShape, settings: ContextSettings
     ) -> None:
-        """`limit` cells and `sequences` are what the context may grow to. Raises ContextRefused."""
-        self.limit = limit
-        self.max_sequences = sequences
+        """`settings`: what the context may grow to. Raises ContextRefused."""
+        self.limit = most_cells(settings)
+        self.max_sequences = settings.max_sequences
+        self._most_points_bytes = settings.points_bytes
         self._model = model
         self._make = make
         self.context = make(shape)
@@ -143,11 +145,16 @@ class Pool:
         if held is None or self._model.rolls_back or held.length in held.points:
             return
         size = self.context.state_size(sequence, PARTIAL)
+        while held.points and (len(held.points) >= MAX_POINTS or not self._has_room_for(size)):
+            del held.points[min(held.points)]
+        if not self._has_room_for(size):
+            return
         blob = bytes(size)
         self.context.write_state(sequence, states.address(blob), size, PARTIAL)
-        while len(held.points) >= MAX_POINTS:
-            del held.points[min(held.points)]
         held.points[held.length] = blob
+
+    def _has_room_for(self, point_bytes: int) -> bool:
+        return self.points_bytes + point_bytes <= self._most_points_bytes
 
     def drop(self, sequence: int) -> None:
         if self._sequences.pop(sequence, None) is not None:
@@ -367,6 +374,12 @@ class Pool:
                 return None
             places.update(range(lowest, length))
         return tuple(sorted(places))
+
+
+def most_cells(settings: ContextSettings) -> int:
+    """What the context may grow to; llama.cpp rounds up too."""
+    limit = settings.context + FORK_CELLS
+    return limit + -limit % 256
 
 
 def _window_is_there(first: int, length: int, window: int) -> bool:

@@ -13,6 +13,8 @@ START_CONTEXT = 2048
 FORK_CELLS = 512
 # Below this limit flash attention stays off until a measurement says otherwise.
 FLASH_FROM_CONTEXT = 16_384
+# Of restore points, where the caller has no budget for them.
+POINTS_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +40,5 @@ class ContextSettings:
     max_sequences: int = 8
     start_context: int = START_CONTEXT
     """Cells to begin with; the context doubles from there."""
+    points_bytes: int = POINTS_BYTES
+    """Most bytes of the restore points of live sequences."""
