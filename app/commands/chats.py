@@ -24,7 +24,7 @@ Stored chats.
   localchat chats [list]           the newest first
   localchat chats show ID          the branch on screen
   localchat chats search WORDS     where all the words stand
-  localchat chats export ID        one JSON document (--markdown: for reading)
+  localchat chats export ID        all branches as JSON (--markdown: for reading)
   localchat chats import FILE      a new chat from such a document
   localchat chats delete ID...     really gone, the engine's memory too
 """
@@ -107,16 +107,14 @@ def _print(found: list[ChatSummary], args: argparse.Namespace, console: Console)
 
 
 def _show(session: Session, words: list[str], args: argparse.Namespace, console: Console) -> int:
-    from app.portable import read_branch
-
-    branch = read_branch(session.history, one_id(words, "show"))
+    chat = session.history.chat(one_id(words, "show"))
+    messages = session.history.path(chat.id)
     if args.json:
-        chat = asdict(branch.chat)
-        chat["messages"] = [message_object(message) for message in branch.messages]
-        console.json(chat, indent=True)
+        objects = [message_object(message) for message in messages]
+        console.json({**asdict(chat), "messages": objects}, indent=True)
         return 0
-    console.line(f"{branch.chat.title or 'Chat'} (chat {branch.chat.id})")
-    for message in branch.messages:
+    console.line(f"{chat.title or 'Chat'} (chat {chat.id})")
+    for message in messages:
         who = "You" if message.role == "user" else "Answer"
         state = "" if message.status == "complete" else f", {message.status}"
         console.line(f"\n[{message.id}] {who}{state}:\n{message.text}")
@@ -146,13 +144,13 @@ def message_object(message: Message) -> dict[str, Any]:
 
 
 def _export(session: Session, words: list[str], args: argparse.Namespace, console: Console) -> int:
-    from app.portable import as_document, as_markdown, read_branch
+    from app.portable import as_document, as_markdown, read_whole
 
-    branch = read_branch(session.history, one_id(words, "export"))
+    whole = read_whole(session.history, one_id(words, "export"))
     if args.markdown:
-        console.write(as_markdown(branch))
+        console.write(as_markdown(whole))
     else:
-        console.json(as_document(branch), indent=True)
+        console.json(as_document(whole), indent=True)
     return 0
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from app.branches import Place, path_to, walk
+from app.sanitize import single_line
 from app.screens.page import Line
 from app.store.conversation import AnswerInfo, Message
 from app.widgets import words
@@ -108,18 +110,18 @@ def chat_lines(messages: Sequence[Message]) -> list[Line]:
     ]
 
 
-def tree_lines(levels: Sequence[Sequence[Message]], current: Sequence[int]) -> list[Line]:
-    """One heading a level of the visible branch, below it its siblings; `▸` marks the one on
-    screen.
+def tree_lines(messages: Sequence[Message], leaf: int | None) -> list[Line]:
+    """A line a message of all branches, indented below each branch point; `▸` marks the branch
+    that ends at `leaf`.
     """
-    lines: list[Line] = []
-    for depth, siblings in enumerate(levels):
-        for message in siblings:
-            mark = "▸" if message.id in current else " "
-            who = "You" if message.role == "user" else "Answer"
-            start = " ".join(message.text.split())[:60] or f"({message.status})"
-            branch = "" if len(siblings) == 1 else f" {siblings.index(message) + 1}/{len(siblings)}"
-            lines.append(
-                (f"{mark} {message.id}", "  " * min(depth, 12) + f"{who}{branch}: {start}")
-            )
-    return lines
+    shown = {message.id for message in path_to(messages, leaf)}
+    return [place_line(place, place.message.id in shown) for place in walk(messages)]
+
+
+def place_line(place: Place, is_shown: bool) -> Line:
+    message = place.message
+    who = "You" if message.role == "user" else "Answer"
+    branch = "" if place.siblings == 1 else f" {place.number}/{place.siblings}"
+    start = single_line(message.text, 60) or f"({message.status})"
+    indent = "  " * min(place.depth, 12)
+    return f"{'▸' if is_shown else ' '} {message.id}", f"{indent}{who}{branch}: {start}"

@@ -41,23 +41,13 @@ def read_begun(session: Session, chat_id: int, question_id: int, answer_id: int)
     )
 
 
-def read_levels(session: Session, chat_id: int) -> list[list[Message]]:
-    """For every message of the visible branch all its siblings."""
-    history = session.history
-    return [
-        [history.message(one) for one in history.siblings(message.id)]
-        for message in history.path(chat_id)
-    ]
+def export_text(session: Session, chat_id: int, as_json: bool) -> str:
+    """A chat with all its branches as Markdown, or as the document that `chats import` reads."""
+    from app.portable import as_document, as_markdown, read_whole
 
+    whole = read_whole(session.history, chat_id)
+    if not as_json:
+        return as_markdown(whole)
+    import json
 
-def export_text(view: ChatView, as_json: bool) -> str:
-    """The visible branch as Markdown, or as one JSON object."""
-    if as_json:
-        import json
-
-        messages = [{"role": m.role, "content": m.text} for m in view.path]
-        document = {"title": view.chat.title, "system": view.chat.system, "messages": messages}
-        return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-    parts = [f"# {view.chat.title or 'New chat'}"]
-    parts += [f"## {'You' if m.role == 'user' else 'Answer'}\n\n{m.text}" for m in view.path]
-    return "\n\n".join(parts) + "\n"
+    return json.dumps(as_document(whole), ensure_ascii=False, indent=2) + "\n"

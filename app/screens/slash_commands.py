@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app import messages as m
 from app.screens.details import chat_lines, tree_lines
 from app.screens.page import Line
-from app.screens.reader import export_text, read_chat, read_levels
+from app.screens.reader import export_text, read_chat
 from app.screens.turn_acts import code_blocks
 from app.slash import BY_NAME, describe_unknown
 from app.slash import Line as Typed
@@ -125,7 +125,7 @@ class SlashCommands:
         path = Path(name).expanduser().absolute()
 
         def export() -> m.Told:
-            text = export_text(read_chat(session, chat.id), path.suffix == ".json")
+            text = export_text(session, chat.id, path.suffix == ".json")
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
             return m.Told(f"Written to {path}")
@@ -159,10 +159,11 @@ class SlashCommands:
         if session is None or chat is None:
             self.screen.tell("This chat is empty.")
             return
-        shown = [turn.message.id for turn in self.screen.transcript.turns]
 
         def read() -> m.Shown:
-            return m.Shown("branches", tuple(tree_lines(read_levels(session, chat.id), shown)))
+            messages = session.history.messages(chat.id)
+            leaf = session.history.chat(chat.id).current_leaf
+            return m.Shown("branches", tuple(tree_lines(messages, leaf)))
 
         self.screen.in_store(read)
 

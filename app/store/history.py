@@ -156,6 +156,12 @@ class History:
             require_in(chat_id, tree.message(connection, leaf))
             return tree.path(connection, leaf)
 
+    def messages(self, chat_id: int) -> list[Message]:
+        """All messages of all branches, in order of creation: each after its parent."""
+        with self._database.read() as connection:
+            self._chat(connection, chat_id)
+            return tree.messages(connection, chat_id)
+
     def message(self, message_id: int) -> Message:
         with self._database.read() as connection:
             return tree.message(connection, message_id)

@@ -41,6 +41,14 @@ def path(connection: sqlite3.Connection, leaf: int | None) -> list[Message]:
     return [message_from(row) for row in connection.execute(PATH, (leaf,))]
 
 
+def messages(connection: sqlite3.Connection, chat_id: int) -> list[Message]:
+    """Of all branches, in order of creation."""
+    rows = connection.execute(
+        f"SELECT {MESSAGE_COLUMNS} FROM messages WHERE chat_id = ? ORDER BY id", (chat_id,)
+    )
+    return [message_from(row) for row in rows]
+
+
 def siblings(connection: sqlite3.Connection, of: Message) -> list[int]:
     """All messages with the same parent, itself included, in order of creation."""
     found = connection.execute(

@@ -80,12 +80,43 @@ def test_what_was_exported_comes_back_the_same(home: Path) -> None:
             message["created"] = 0
     assert plain[0] == plain[1]
     assert plain[0]["system"] == "Be kind."
+    assert [message["text"] for message in plain[1]["messages"]] == [
+        "Where is Lyon?",
+        "In Spain.",
+        "In France, on the Rhône.",
+    ]
+
+
+def test_the_branch_on_screen_is_the_same_after_an_import(home: Path) -> None:
+    paths = Paths.under(home)
+    history = History.open(paths.database, paths.locks)
+    history.select(2)
+    history.close()
+    document = run_program(home, "chats", "export", "1").out
+    run_program(home, "chats", "import", "-", stdin=document)
+    shown = json.loads(run_program(home, "chats", "show", "3", "--json").out)
+    assert [m["text"] for m in shown["messages"]] == ["Where is Lyon?", "In Spain."]
+
+
+def test_a_document_of_one_branch_is_still_read(home: Path) -> None:
+    document = {
+        "format": "localchat.chat",
+        "version": 1,
+        "title": "",
+        "messages": [{"role": "user", "text": "a"}, {"role": "assistant", "text": "b"}],
+    }
+    run_program(home, "chats", "import", "-", stdin=json.dumps(document))
+    shown = json.loads(run_program(home, "chats", "show", "3", "--json").out)
+    assert [m["text"] for m in shown["messages"]] == ["a", "b"]
 
 
 def test_markdown_holds_the_words(home: Path) -> None:
     text = run_program(home, "chats", "export", "1", "--markdown").out
     assert text.startswith("# Where is Lyon?\n")
     assert "In France, on the Rhône.\n" in text
+    shown, other = text.split("\n# Another answer to “Where is Lyon?”\n")
+    assert "In Spain." not in shown
+    assert "In Spain." in other
 
 
 @pytest.mark.parametrize(
@@ -95,7 +126,12 @@ def test_markdown_holds_the_words(home: Path) -> None:
         "[]",
         "{",
         "[" * 100_000,
-        '{"format": "localchat.chat", "version": 2, "title": "", "messages": []}',
+        '{"format": "localchat.chat", "version": 3, "title": "", "messages": []}',
+        '{"format": "localchat.chat", "version": 2, "title": "", "messages": [], "current": 0}',
+        '{"format": "localchat.chat", "version": 2, "title": "", "messages": [{"role": "user",'
+        ' "text": "x", "parent": 0}]}',
+        '{"format": "localchat.chat", "version": 2, "title": "", "messages": [{"role": "user",'
+        ' "text": "x", "parent": -1}]}',
         '{"format": "localchat.chat", "version": 1, "title": 3, "messages": []}',
         '{"format": "localchat.chat", "version": 1, "title": "", "messages": [{"role": "root",'
         ' "text": "x"}]}',

@@ -55,6 +55,20 @@ def test_ids_count_from_one_in_order_of_creation(history: History) -> None:
     assert turn(history, 1, None, 2) == (3, 4)
 
 
+def test_all_messages_are_those_of_every_branch_of_one_chat(history: History) -> None:
+    chat, other = history.new_chat(), history.new_chat()
+    question, answer = turn(history, chat.id, None, 1)
+    turn(history, other.id, None, 2)
+    again = history.begin_answer(chat.id, question)
+    edited, _ = turn(history, chat.id, None, 3)
+    found = history.messages(chat.id)
+    assert [message.id for message in found] == [question, answer, again.id, edited, edited + 1]
+    assert found == [history.message(message.id) for message in found]
+    history.delete_chat(chat.id)
+    with pytest.raises(NotFound):
+        history.messages(chat.id)
+
+
 def test_ids_are_never_given_twice(history: History) -> None:
     chat = history.new_chat()
     turn(history, chat.id, None, 1)

@@ -15,6 +15,7 @@ from app.screens.help import help_lines
 from app.settings import Settings
 from app.widgets.bars import UndoBar
 from app.widgets.sidebar import Sidebar
+from tests.app.tui.fakes import Script, ScriptedClient
 
 Stage = Callable[..., Any]
 
@@ -39,7 +40,7 @@ async def test_chats_are_listed_searched_and_opened(stage: Stage) -> None:
 
 
 async def test_another_process_changes_the_list(stage: Stage, tmp_path: Path) -> None:
-    from tests.app.tui.fakes import ScriptedClient, fill, make_session
+    from tests.app.tui.fakes import fill, make_session
 
     async with stage() as it:
         other = make_session(tmp_path / "folder", ScriptedClient(), Settings())
@@ -136,10 +137,40 @@ async def test_export_writes_once_and_never_over_a_file(stage: Stage, tmp_path: 
         await it.until(target.exists)
         await it.until(lambda: any("Written" in line for line in it.told))
         document = json.loads(target.read_text())
-        assert [one["content"] for one in document["messages"]] == ["Q", "Hello there."]
+        assert [one["text"] for one in document["messages"]] == ["Q", "Hello there."]
         await type_line(it, f"/export {target}")
         await it.until(lambda: len(it.told) == 2)
         assert json.loads(target.read_text()) == document
+
+
+async def test_export_and_tree_hold_every_branch(stage: Stage, tmp_path: Path) -> None:
+    scripts = [Script((text,)) for text in ("One.", "Two.", "Three.", "Four.")]
+    async with stage(client=ScriptedClient(scripts)) as it:
+        await it.ask("First")
+        await it.ask("Second")
+        first = it.path()[0].id
+        it.screen.answering.regenerate(first)
+        await it.until(lambda: "Three." in it.text() and it.screen.answering.run is None)
+        it.screen.answering.edit(first, "Edited")
+        await it.until(lambda: "Four." in it.text() and it.screen.answering.run is None)
+        await type_line(it, f"/export {tmp_path / 'chat.md'}")
+        await it.until(lambda: any("Written" in line for line in it.told))
+        written = (tmp_path / "chat.md").read_text()
+        for text in ("First", "One.", "Second", "Two.", "Three.", "Edited", "Four."):
+            assert f"\n\n{text}\n" in written
+        await type_line(it, "/tree")
+        await it.until(lambda: it.app.screen is not it.screen)
+        lines = [" ".join(line.strip(" │").split()) for line in it.text().splitlines()]
+        start = lines.index("1 You 1/2: First")
+        assert lines[start : start + 7] == [
+            "1 You 1/2: First",
+            "2 Answer 1/2: One.",
+            "3 You: Second",
+            "4 Answer: Two.",
+            "5 Answer 2/2: Three.",
+            "▸ 6 You 2/2: Edited",
+            "▸ 7 Answer: Four.",
+        ]
 
 
 async def test_a_private_chat_leaves_nothing_in_the_store(stage: Stage) -> None:
