@@ -91,7 +91,7 @@ class EngineClient:
         `progress` is called in this thread. Raises LocalchatError; EngineStopped after
         `cancel_load`.
         """
-        wanted = Load(_encodable_path(path), options)
+        wanted = Load(path, options)
         with self._starting:
             if self._last_load == wanted and self.loaded is not None:
                 return self.loaded
@@ -286,12 +286,6 @@ def drop_saved(folder: str, conversation: str) -> bool:
 
 def _overdue(since: float | None, patience_s: float) -> bool:
     return since is not None and time.monotonic() - since > patience_s
-
-
-def _encodable_path(path: str) -> str:
-    if path != _whole(path):
-        raise UsageError("The model's path is not readable text.", ascii(path), "Rename the file.")
-    return path
 
 
 def _encodable(submit: Submit) -> Submit:

@@ -38,7 +38,8 @@ _CLASSES: dict[str, type[LocalchatError]] = {
 def info_of(error: BaseException) -> ErrorInfo:
     """Any exception as a value; one not written for people is named as a fault of ours."""
     if isinstance(error, LocalchatError):
-        return ErrorInfo(error.code, error.title, error.text, error.next_step)
+        words = (error.title, error.text, error.next_step)
+        return ErrorInfo(error.code, *map(_printable, words))
     if isinstance(error, MemoryError):
         return ErrorInfo(
             "memory",
@@ -49,9 +50,14 @@ def info_of(error: BaseException) -> ErrorInfo:
     return ErrorInfo(
         "failed",
         "Something went wrong inside the engine.",
-        f"{type(error).__name__}: {error}",
+        _printable(f"{type(error).__name__}: {error}"),
         "The log file has the details.",
     )
+
+
+def _printable(text: str) -> str:
+    """Undecodable bytes of a file's name are written as escapes, so that any screen takes them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def error_of(info: ErrorInfo) -> LocalchatError:

@@ -28,6 +28,7 @@ from engine.messages import (
 from engine.obituary import obituary
 from engine.pipe import check_hello
 from engine.worker_process import WorkerProcess
+from models.sizes import show_text
 
 LOAD = "load"
 """Inbox of a load, and the request id that cancels it."""
@@ -114,7 +115,7 @@ class Link:
             cause = ErrorInfo(
                 "failed",
                 "The engine could not be started.",
-                f"{error.strerror or error}: {error.filename or command[0]}.",
+                show_text(f"{error.strerror or error}: {error.filename or command[0]}."),
                 "Look at the free disk space and the rights of that file.",
             )
         self._end(cause)

@@ -75,6 +75,7 @@ class SamplingOverrides:
 @dataclass(frozen=True, slots=True)
 class Load:
     path: str
+    """As `os.fsdecode` makes it of a name in whatever encoding."""
     options: LoadOptions = LoadOptions()
 
 
@@ -147,7 +148,7 @@ class Loaded:
     """What is really in use."""
 
     name: str
-    """File name."""
+    """File name, undecodable bytes escaped."""
     path: str
     architecture: str
     quantization: str

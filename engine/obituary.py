@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine.events import ErrorInfo
 from engine.messages import State
+from models.sizes import show_text
 
 _TAIL_BYTES = 16_000
 _TAIL_LINES = 8
@@ -32,7 +33,7 @@ def obituary(
         "failed",
         "The engine stopped in the middle of its work.",
         "\n".join(part for part in parts if part),
-        f"Send the message again: the engine starts anew. The log is {log_path}.",
+        f"Send the message again: the engine starts anew. The log is {show_text(str(log_path))}.",
     )
 
 

@@ -1,12 +1,14 @@
 """Messages as bytes and back: MessagePack of `[type name, fields]`.
 
 Knows the dataclasses of `engine/messages.py` and nothing else: a name that is not in its table is
-an error, and nothing is unpickled. Two one-way pipes connect the processes; neither is a socket.
+an error, and nothing is unpickled. A text that is no UTF-8, as the name of a file may be, travels
+as bytes and arrives equal. Two one-way pipes connect the processes; neither is a socket.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, cast, get_args
 
@@ -28,11 +30,14 @@ class PipeError(LocalchatError):
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
-    """Raises PipeError for what is no message, UnicodeEncodeError for text with half surrogates."""
+    """Raises PipeError for what is no message."""
     name = type(message).__name__
     if _TYPES.get(name) is not type(message):
         raise PipeError("Not a message.", f"{name} has no place in the protocol.")
-    return _ENCODER.encode((name, message))
+    try:
+        return _ENCODER.encode((name, message))
+    except UnicodeEncodeError:
+        return _ENCODER.encode((name, _halves_as_bytes(msgspec.to_builtins(message))))
 
 
 def decode(data: bytes) -> ToWorker | FromWorker:
@@ -45,9 +50,42 @@ def decode(data: bytes) -> ToWorker | FromWorker:
     if decoder is None:
         raise PipeError("Unknown message.", f"{name!r} has no place in the protocol.")
     try:
-        return cast("ToWorker | FromWorker", decoder.decode(fields))
-    except msgspec.DecodeError as error:
+        return cast("ToWorker | FromWorker", _fields(decoder, _TYPES[name], fields))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise PipeError("Unreadable message.", f"{name}: {error}.") from error
+
+
+def _fields(decoder: msgspec.msgpack.Decoder[Any], kind: type[Any], fields: msgspec.Raw) -> Any:
+    try:
+        return decoder.decode(fields)
+    except msgspec.ValidationError:  # perhaps a text came as bytes
+        plain = _bytes_as_halves(msgspec.msgpack.decode(fields))
+        return msgspec.convert(plain, kind)
+
+
+def _halves_as_bytes(value: Any) -> Any:
+    """Halves of surrogate pairs are what Python makes of bytes that are no text."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogatepass")
+    return _each(value, _halves_as_bytes)
+
+
+def _bytes_as_halves(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogatepass")
+    return _each(value, _bytes_as_halves)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same value with everything in it changed."""
+    if isinstance(value, dict):
+        return {name: change(field) for name, field in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [change(item) for item in value]
+    return value
 
 
 def check_hello(message: ToWorker | FromWorker) -> Hello:

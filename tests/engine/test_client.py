@@ -255,6 +255,33 @@ def test_a_failed_load_raises_and_leaves_no_worker(make: Make) -> None:
     assert ask(client, "a").text == "echo a"
 
 
+def test_a_model_whose_name_is_no_text_loads(make: Make) -> None:
+    client = make()
+    path = os.fsdecode(b"/models/\xff.gguf")
+    assert client.load(path).path == path
+    assert ask(client, "a").text == "echo a"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the file system takes Unicode names only")
+def test_an_error_names_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    path = os.fsdecode(os.path.join(folder, b"\xff.gguf"))
+    Path(path).write_bytes(b"GGUF, but not really")
+    client = EngineClient(Path(os.fsdecode(os.path.join(folder, b"\xfe.log"))))
+    with pytest.raises(LocalchatError, match=r"\\xff\.gguf") as caught:
+        client.load(path)
+    assert str(caught.value).encode()
+    client.close()
+    broken = EngineClient(Path(path), ["/nowhere/python"])
+    with pytest.raises(LocalchatError) as caught:
+        broken.load(path)
+    assert str(caught.value).encode()
+    lost = EngineClient(Path(os.fsdecode(os.path.join(folder, b"\xff", b"log"))))
+    with pytest.raises(LocalchatError, match=r"\\xff") as caught:
+        lost.load(path)
+    assert str(caught.value).encode()
+
+
 def test_closing_ends_a_load(make: Make) -> None:
     client = make()
     with ThreadPoolExecutor(1) as pool:

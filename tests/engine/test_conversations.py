@@ -237,6 +237,19 @@ def test_an_answer_cut_inside_a_character_goes_on_with_it(
 
 
 @pytest.mark.model
+@pytest.mark.skipif(sys.platform != "linux", reason="the file system takes Unicode names only")
+def test_a_real_model_whose_name_is_no_text_answers(tmp_path: Path, starter_model: Path) -> None:
+    path = tmp_path / os.fsdecode(b"\xff.gguf")
+    path.symlink_to(starter_model)
+    client = EngineClient(tmp_path / "engine.log")
+    loaded = client.load(str(path), LoadOptions(cache_folder=str(tmp_path / path.stem)))
+    assert (loaded.name, loaded.path) == ("\\xff.gguf", str(path))
+    assert ask(client, "hi", max_tokens=2).token_ids
+    client.close()
+    assert list((tmp_path / path.stem).glob("*.state"))
+
+
+@pytest.mark.model
 def test_a_model_that_does_not_fit_is_refused_with_numbers(
     tmp_path: Path, starter_model: Path
 ) -> None:

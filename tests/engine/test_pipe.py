@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from dataclasses import dataclass
 
@@ -70,9 +71,17 @@ def test_a_message_comes_back_equal(message: messages.ToWorker) -> None:
     assert decode(encode(message)) == message
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_text_comes_back_equal(text: str) -> None:
+@given(st.text(), st.text(st.characters(categories=["Cs"]), max_size=3))
+def test_any_text_comes_back_equal(text: str, halves: str) -> None:
     assert decode(encode(Count("1", text))) == Count("1", text)
+    load = Load(halves + text, LoadOptions(cache_folder=text + halves))
+    assert decode(encode(load)) == load
+
+
+def test_the_name_of_any_file_comes_back_equal() -> None:
+    name = os.fsdecode(b"/models/\xff\xc3\xa9.gguf")
+    for message in (Load(name), Failed("r1", ErrorInfo("model", name), _RESULT)):
+        assert decode(encode(message)) == message
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ def test_only_messages_of_the_protocol_are_sent() -> None:
         msgspec.msgpack.encode(["Stranger", {}]),
         msgspec.msgpack.encode(["Cancel", {}]),
         msgspec.msgpack.encode(["Cancel", {"request_id": 7}]),
+        msgspec.msgpack.encode(["Cancel", {"request_id": b"\xff"}]),
         msgspec.msgpack.encode({"Cancel": {"request_id": "r1"}}),
     ],
 )

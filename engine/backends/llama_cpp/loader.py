@@ -4,6 +4,7 @@ settings.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from engine.backends.llama_cpp.context import Context, ContextShape
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions
 from engine.errors import ModelFileError, UnsupportedModel
+from models.sizes import show_name
 
 Progress = Callable[[int, int], bool]
 """(done bytes, total bytes) -> whether to go on."""
@@ -37,7 +39,7 @@ def load_model(path: Path, options: BackendOptions, progress: Progress) -> Loade
         handle = _load(path, options, progress, total)
         if not handle:
             raise ModelFileError(
-                f"llama.cpp could not load {path.name}.",
+                f"llama.cpp could not load {show_name(path)}.",
                 " ".join(lines[-2:]) or "It gave no reason.",
                 "Check the file with `localchat models check`, or download it again.",
             )
@@ -69,7 +71,7 @@ def _load(path: Path, options: BackendOptions, progress: Progress, total: int) -
     params.progress_callback = callback
     if not options.mmap:
         params.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
-    handle = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
+    handle = llama_cpp.llama_model_load_from_file(os.fsencode(path), params)
     if raised:
         if handle:
             llama_cpp.llama_model_free(handle)
@@ -82,13 +84,13 @@ def _check(model: LoadedModel) -> None:
         model.handle
     ):
         raise UnsupportedModel(
-            f"{model.path.name} is not a model that writes text.",
+            f"{show_name(model.path)} is not a model that writes text.",
             "It has an encoder; only decoder models can chat.",
             "Choose another model.",
         )
     if not _computes_finite_numbers(model):
         raise ModelFileError(
-            f"{model.path.name} computes no usable numbers.",
+            f"{show_name(model.path)} computes no usable numbers.",
             "A test with two tokens gave values that are not finite: the weights are damaged.",
             "Download the file again.",
         )
