@@ -180,7 +180,8 @@ class Session:
             self._drop(self.conversation(chat_id))
 
     def title(self, chat_id: int) -> Usage:
-        """Let the model name a chat, at background priority; a title that a person set stays.
+        """Let the model name a chat, at background priority; a title that a person set stays, and
+        so does any when the job was stopped.
 
         Raises LocalchatError. Never disturbs the chat's place in the engine's cache.
         """
@@ -193,7 +194,7 @@ class Session:
             stop_after=None,
         )
         result = self._collect(submit, chat_id)
-        title = tidy_title(result.text)
+        title = tidy_title(result.text) if result.finish_reason != "cancelled" else ""
         if title and self.history.chat(chat_id).title_source != "person":
             self.history.rename(chat_id, title, source="model")
         return result.usage

@@ -116,8 +116,10 @@ class ChatSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """System prompt of new chats."""
     enter_sends: bool = True
     """False: enter breaks the line, ctrl+j sends."""
-    auto_title: bool = True
-    """Let the model find a title after the first answer."""
+    auto_title: bool = False
+    """On the chat screen, let the model find a title after the first answer; off: the first line
+    stays the title, which small models seldom better.
+    """
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

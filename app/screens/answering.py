@@ -221,6 +221,7 @@ class Answering:
                 self.screen.tell(notice)
         if (turn := self.turn) is not None:
             turn.finish(message)
+        self.screen.titles.after(run.session, message)
 
     async def _failed(self, run: Run, cause: ErrorInfo) -> None:
         run.has_failed = True

@@ -26,6 +26,7 @@ from app.screens.chat_list import ChatList
 from app.screens.loading import Loading
 from app.screens.overlays import Overlays
 from app.screens.slash_commands import SlashCommands
+from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
 from app.slash import Line, completions, parse, unescape
 from app.widgets import words
@@ -76,6 +77,7 @@ class ChatScreen(Screen[None]):
         self.chats = ChatList(self)
         self.commands = SlashCommands(self)
         self.acts = TurnActs(self)
+        self.titles = Titles(self)
         self.overlays = Overlays(self)
 
     # ---- layout
@@ -385,8 +387,9 @@ class ChatScreen(Screen[None]):
 
     @on(m.ChatRenamed)
     def _chat_renamed(self, event: m.ChatRenamed) -> None:
-        if self.chat is not None and self.chat.id == event.chat.id:
-            self.chat = event.chat
+        shown, renamed = self.chat, event.chat
+        if shown and (shown.id, shown.private) == (renamed.id, renamed.private):
+            self.chat = renamed
             self.show_title()
         self.chats.refresh()
 

@@ -138,21 +138,9 @@ class SlashCommands:
             self.screen.tell("This chat has no message yet.")
             return
         if argument:
-            self.screen.in_store(lambda: self._renamed(session, chat.id, argument))
-            return
-        if self.screen.answering.run is not None or self.screen.loaded is None:
-            self.screen.tell("The model must be ready and idle to propose a title.")
-            return
-        self.screen.in_thread(lambda: self._titled(session, chat.id), "title")
-
-    @staticmethod
-    def _renamed(session: Session, chat_id: int, title: str) -> m.ChatRenamed:
-        return m.ChatRenamed(session.history.rename(chat_id, title))
-
-    @staticmethod
-    def _titled(session: Session, chat_id: int) -> m.ChatRenamed:
-        session.title(chat_id)
-        return m.ChatRenamed(session.history.chat(chat_id))
+            self.screen.titles.rename(session, chat.id, argument)
+        else:
+            self.screen.titles.propose(session, chat.id)
 
     def command_tree(self, argument: str) -> None:
         session, chat = self._session, self.screen.chat

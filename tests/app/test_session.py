@@ -311,6 +311,13 @@ def test_a_title_from_the_model_never_replaces_one_that_a_person_set(
     assert session.history.chat(first.chat_id).title == "Mine"
 
 
+def test_a_title_that_was_stopped_midway_is_not_taken(session: Session, client: FakeClient) -> None:
+    first = finished(session.send(None, "one"))
+    client.script = answers("Here", reason="cancelled")
+    session.title(first.chat_id)
+    assert session.history.chat(first.chat_id).title == "one"
+
+
 def test_a_title_that_fails_is_an_exception_and_changes_nothing(
     session: Session, client: FakeClient
 ) -> None:
