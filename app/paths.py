@@ -124,7 +124,8 @@ def write_atomically(path: Path, data: bytes) -> None:
             raise
         sync_folder(path.parent)
     except OSError as error:
-        raise file_error(error, path) from error
+        # The temporary file's name would say nothing to a person.
+        raise file_error(OSError(error.errno, error.strerror), path) from error
 
 
 def sync_folder(path: Path) -> None:

@@ -25,6 +25,7 @@ from app.screens.answering import Answering
 from app.screens.chat_list import ChatList
 from app.screens.loading import Loading
 from app.screens.overlays import Overlays
+from app.screens.setting_changes import SettingChanges
 from app.screens.slash_commands import SlashCommands
 from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
@@ -78,6 +79,7 @@ class ChatScreen(Screen[None]):
         self.commands = SlashCommands(self)
         self.acts = TurnActs(self)
         self.titles = Titles(self)
+        self.changes = SettingChanges(self)
         self.overlays = Overlays(self)
 
     # ---- layout
@@ -344,7 +346,7 @@ class ChatScreen(Screen[None]):
         self.overlays.edit_externally()
 
     def action_settings(self) -> None:
-        self.overlays.settings()
+        self.changes.show()
 
     def action_delete_chat(self) -> None:
         self.chats.delete()

@@ -1,6 +1,4 @@
-"""Pages of the chat screen: first start, empty chat, help, details, settings, links, the external
-editor.
-"""
+"""Pages of the chat screen: first start, empty chat, help, details, links, the external editor."""
 
 from __future__ import annotations
 
@@ -21,7 +19,6 @@ from app.sanitize import clean
 from app.screens.details import turn_lines
 from app.screens.help import help_page
 from app.screens.page import ConfirmPage, Line, LinesPage
-from app.screens.settings import SettingsPage
 from app.widgets.answer import problem_words
 from app.widgets.bars import model_words
 from app.widgets.turn import Turn
@@ -116,21 +113,6 @@ class Overlays:
             self.screen.tell("There is no answer yet.")
             return
         self.show_lines("details", turn_lines(turn.message))
-
-    def settings(self) -> None:
-        from app.settings import OPTION_KEYS
-
-        session = self.screen.stored_session
-        if session is None:
-            return
-        page = SettingsPage(
-            session.settings, str(session.paths.config_file), frozenset(OPTION_KEYS)
-        )
-        self.screen.app.push_screen(page, self._set)
-
-    def _set(self, option: str | None) -> None:
-        if option:
-            self.screen.commands.set_option(option)
 
     def ask_link(self, href: str) -> None:
         """An address of a model's text: shown in full, opened only after a yes."""

@@ -1,66 +1,89 @@
-"""The settings in use, to read and to change for this run; for longer there is the file."""
+"""The settings in use, to read and to change. It chooses and asks; the chat screen applies and
+keeps.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
+from app.sanitize import clean, single_line
 from app.screens.page import AskPage, Page
+from app.setting_values import SettingValue
 
 
-class SettingsPage(Page[str]):
-    """Answers with `key=value` for a setting that the person changed."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a person typed for a setting."""
 
-    def __init__(self, settings: Any, file: str, changeable: frozenset[str]) -> None:
+    key: str
+    """Dotted: `sampling.top_k`."""
+    text: str
+    """As in an option; empty takes the setting back to what is chosen for them."""
+
+
+class SettingsPage(Page[Change]):
+    """Answers with the setting that the person changed."""
+
+    def __init__(self, settings: Struct, file: str) -> None:
         super().__init__()
         self._file = file
-        self._rows = [row for row in setting_rows(settings) if not row[0].startswith("keys.")]
-        self._changeable = changeable
+        self._rows = {key: written(value) for key, value in setting_rows(settings)}
 
     def compose(self) -> ComposeResult:
         panel = Vertical(classes="panel")
         panel.border_title = "settings"
-        panel.border_subtitle = "enter changes for this run · esc back"
+        panel.border_subtitle = "enter changes · esc back"
+        kept = f"Changes are kept in {single_line(self._file)}"
         with panel:
             yield OptionList(*self._options())
             yield Static("")
-            yield Static(Content.styled(f"To keep a change: {self._file}", "$faint"), markup=False)
+            yield Static(Content.styled(kept, "$faint"), markup=False)
 
     def _options(self) -> Iterator[Option]:
-        for key, value in self._rows:
-            shown = "chosen for you" if value in (None, "", ()) else str(value)
+        for key, value in self._rows.items():
+            shown = single_line(value, 60) or "chosen for you"
             row = Content.assemble((key.ljust(28), "$foreground"), (shown, "$faint"))
-            yield Option(row, id=key, disabled=short(key) not in self._changeable)
+            yield Option(row, id=key, disabled=not is_one_line(value))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         key = event.option_id or ""
-        value = dict(self._rows)[key]
-        shown = "" if value is None or value == () else str(value)
 
         def take(text: str | None) -> None:
-            if text is not None:
-                self.dismiss(f"{short(key)}={text}")
+            if text is not None and text != self._rows[key]:
+                self.dismiss(Change(key, text))
 
-        self.app.push_screen(AskPage(short(key), "The new value, for this run:", shown), take)
-
-
-def short(key: str) -> str:
-    """`sampling.top_k` -> `top_k`, as options are written."""
-    return key.rsplit(".", 1)[-1]
+        self.app.push_screen(AskPage(key, "The new value, kept for later:", self._rows[key]), take)
 
 
-def setting_rows(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def written(value: SettingValue) -> str:
+    """A value as a person would type it in an option; empty where it is not set."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return json.dumps(value, ensure_ascii=False) if value else ""
+    return "" if value is None else str(value)
+
+
+def is_one_line(text: str) -> bool:
+    """Whether one line of input can hold it; a longer text is changed in the file."""
+    return clean(text) == text and not any(letter in text for letter in "\n\t")
+
+
+def setting_rows(settings: Struct, prefix: str = "") -> Iterator[tuple[str, SettingValue]]:
     """Dotted keys and values of the tree."""
     for name in settings.__struct_fields__:
         value = getattr(settings, name)
-        if hasattr(value, "__struct_fields__"):
+        if isinstance(value, Struct):
             yield from setting_rows(value, f"{prefix}{name}.")
         elif not isinstance(value, dict):
             yield f"{prefix}{name}", value

@@ -67,35 +67,9 @@ class SlashCommands:
 
     def command_set(self, argument: str) -> None:
         if argument:
-            self.set_option(argument)
+            self.screen.changes.set_option(argument)
         else:
-            self.screen.overlays.settings()
-
-    def set_option(self, option: str) -> None:
-        """`key=value` for this run; what needs a new load says so."""
-        from app.errors import to_error_info
-        from app.options import load_options
-        from app.settings import apply_options
-        from engine.errors import UsageError
-
-        screen, session = self.screen, self._session
-        if session is None:
-            return
-        try:
-            settings = apply_options(session.settings, [option.replace(" = ", "=")])
-        except UsageError as error:
-            info = to_error_info(error)
-            text = " ".join(part for part in (info.title, info.text, info.next_step) if part)
-            screen.post_message(m.Told(text, is_problem=True))
-            return
-        needs_load = load_options(settings, session.paths) != load_options(
-            session.settings, session.paths
-        )
-        for one in {id(s): s for s in (screen.session, screen.stored_session) if s}.values():
-            one.settings = settings
-        screen.tell(f"{option} is set for this run.")
-        if needs_load and screen.loaded is not None:
-            screen.loader.begin(screen.loaded.path)
+            self.screen.changes.show()
 
     def command_attach(self, argument: str) -> None:
         screen = self.screen

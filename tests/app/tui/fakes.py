@@ -84,6 +84,7 @@ class ScriptedClient:
     load_cancelled: bool = False
     closed: bool = False
     counts: int = 0
+    loads: list[LoadOptions] = field(default_factory=list)
 
     @property
     def pid(self) -> int | None:
@@ -95,6 +96,7 @@ class ScriptedClient:
         options: LoadOptions,
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> Loaded:
+        self.loads.append(options)
         if progress is not None:
             progress(LoadProgress(68_000_000, 107_000_000))
         while self.load_gate is not None and not self.load_gate.wait(0.01):
