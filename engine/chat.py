@@ -65,8 +65,15 @@ class Chat:
         """Tokens of a text by itself."""
         return len(self._tokenizer.encode(text))
 
+    def stop(self) -> None:
+        """From any thread: give up what is being prepared, and all of it until `resume`."""
+        self._formatter.stop()
+
+    def resume(self) -> None:
+        self._formatter.resume()
+
     def prepare(self, submit: Submit) -> Prepared:
-        """Raises UsageError, ContextTooLong or TemplateError."""
+        """Raises UsageError, ContextTooLong or TemplateError; RenderingStopped from `stop` on."""
         make = {"answer": self._answer, "continue": self._continue, "title": self._title}
         return make[submit.kind](submit)
 

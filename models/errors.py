@@ -5,6 +5,7 @@
     │   ├── ModelNotFound
     │   └── UnsupportedModel  known to be a model, but not one that can run
     ├── TemplateError         failed: the chat template refused or broke
+    ├── RenderingStopped      interrupted: nobody wants what was being rendered any more
     └── OutOfMemory           memory (exit 4)
 
 Each error says what happened (`title`), why as far as known (`text`) and what to do now
@@ -49,6 +50,12 @@ class UnsupportedModel(ModelFileError):
 
 class TemplateError(LocalchatError):
     """The chat template raised, ran too long, or took too much memory."""
+
+
+class RenderingStopped(LocalchatError):
+    """The chat template was stopped on purpose."""
+
+    code = "interrupted"
 
 
 class OutOfMemory(LocalchatError):

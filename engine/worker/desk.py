@@ -1,7 +1,7 @@
 """The desk thread: makes requests out of what people send, while the owner thread computes.
 
-A slow template or a large saved state holds up only what waits behind it. Reads files and renders;
-never touches the engine.
+A slow template or a large saved state holds up only what waits behind it, and a template only as
+long as somebody wants the answer. Reads files and renders; never touches the engine.
 """
 
 from __future__ import annotations
@@ -63,15 +63,38 @@ class Desk:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._waiting = 0
         self._lock = threading.Lock()
-        self.names: set[str] = set()
-        """Requests that are on the desk."""
+        self._wanted: dict[str, Submit] = {}
+        """What was put here and neither taken nor given up."""
+        self._current = ""
+        """The request that is being prepared."""
 
     def put(self, job: Job) -> None:
         """From any thread."""
         if isinstance(job, Submit):
-            self.names.add(job.request_id)
+            with self._lock:
+                self._wanted[job.request_id] = job
         self._count(1)
         self._jobs.put(job)
+
+    def take(self, request_id: str) -> bool:
+        """Whether a request that was handed on is still wanted; it lies here no longer."""
+        with self._lock:
+            return self._wanted.pop(request_id, None) is not None
+
+    def give_up(self, request_id: str) -> Submit | None:
+        """A request that nobody waits for any more; None if it does not lie here."""
+        with self._lock:
+            submit = self._wanted.pop(request_id, None)
+            if submit is not None and self._current == request_id:
+                self._model.chat.stop()
+            return submit
+
+    def close(self) -> None:
+        """Nothing is wanted any more; the thread ends."""
+        with self._lock:
+            self._wanted.clear()
+            self._model.chat.stop()
+        self.put(None)
 
     @property
     def busy(self) -> bool:
@@ -85,11 +108,19 @@ class Desk:
     def run(self) -> None:
         """Until the job None."""
         while (job := self._jobs.get()) is not None:
-            if isinstance(job, Submit):
-                self._put(self._prepare(job))
-            else:
+            if isinstance(job, Rewrite):
+                self._begin("")
                 self._put(self._rewrite(job))
+            elif self._begin(job.request_id):
+                self._put(self._prepare(job))
             self._count(-1)
+
+    def _begin(self, request_id: str) -> bool:
+        """Whether the next job, a request or none, is still wanted."""
+        with self._lock:
+            self._current = request_id
+            self._model.chat.resume()
+            return not request_id or request_id in self._wanted
 
     def _prepare(self, submit: Submit) -> Ready | Failed:
         try:

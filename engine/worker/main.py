@@ -107,5 +107,5 @@ def _work(model: Model, reader: Reader, send: Callable[[FromWorker], None]) -> N
     try:
         owner.run()
     finally:
-        owner.desk.put(None)
+        owner.desk.close()
         model.close()

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from engine.chat import Prepared
 from engine.error_values import info_of
 from engine.errors import LocalchatError
-from engine.events import Event, Failed, Finished
+from engine.events import Event, Failed, Finished, Result
 from engine.link import dropping
 from engine.messages import Cancel, Close, Drop, Dropped, FromWorker
 from engine.request import Priority
@@ -49,8 +49,6 @@ class Owner:
         self._histories = Histories()
         self._saving = Saving(model)
         self._watch = Watch(model, send)
-        self._cancelled: set[str] = set()
-        """Cancelled while still on the desk."""
         self._running: dict[str, Prepared] = {}
         self._answered = False
         self._tuned = False
@@ -106,8 +104,8 @@ class Owner:
             case RewriteReady():
                 self._rewrite(item)
             case Failed(request_id=str(request_id)):
-                self._off_the_desk(request_id)
-                self._send(item)
+                if self.desk.take(request_id):
+                    self._send(item)
             case Cancel(request_id=request_id):
                 self._cancel(request_id)
             case Drop(conversation=conversation):
@@ -121,17 +119,9 @@ class Owner:
         if ready.saved is not None and not self._engine.cache.of(conversation):
             saved = ready.saved
             self._engine.adopt(conversation, saved.ids, saved.parked, self._model.fingerprint)
-        self._histories.asked(conversation)
-        self._start(ready.prepared)
-        if self._off_the_desk(request.request_id):
-            self._engine.cancel(request.request_id)
-
-    def _off_the_desk(self, request_id: str) -> bool:
-        """Whether it was cancelled while it lay there."""
-        self.desk.names.discard(request_id)
-        cancelled = request_id in self._cancelled
-        self._cancelled.discard(request_id)
-        return cancelled
+        if self.desk.take(request.request_id):
+            self._histories.asked(conversation)
+            self._start(ready.prepared)
 
     def _start(self, prepared: Prepared) -> None:
         request = prepared.request
@@ -143,8 +133,10 @@ class Owner:
     def _cancel(self, request_id: str) -> None:
         if request_id in self._running:
             self._engine.cancel(request_id)
-        elif request_id in self.desk.names:
-            self._cancelled.add(request_id)
+        elif (submit := self.desk.give_up(request_id)) is not None:
+            seed = submit.sampling.seed or 0
+            kv_type = self._model.backend.facts.kv_type
+            self._send(Finished(request_id, Result("", "", (), "cancelled", seed, kv_type)))
 
     def _drop(self, conversation: str) -> None:
         self._engine.drop(conversation)

@@ -3,7 +3,7 @@ files.
 
 `TemplateChild` is the client; `python -m models.templates.child` the process: one JSON line in, one
 out, Jinja2 only. It is given two seconds and 512 MB a job, stays alive between jobs, and ends with
-its standard input.
+its standard input. What nobody waits for any more can be stopped earlier from another thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from collections.abc import Sequence
 from typing import IO, Any
 
-from models.errors import TemplateError
+from models.errors import RenderingStopped, TemplateError
 from models.sizes import show_text
 from models.templates.job import RenderJob, prepare
 from models.templates.rendered import Rendered, read_marks
@@ -37,14 +37,28 @@ class TemplateChild:
         self._setup = {"template": template, "bos_token": bos, "eos_token": eos}
         self._seconds = seconds
         self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._rendering = False
         self._process: subprocess.Popen[bytes] | None = None
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def render(self, job: RenderJob) -> Rendered:
-        """Raises TemplateError: the template's own message, or what limit it broke."""
+        """Raises TemplateError: the template's own message, or what limit it broke;
+        RenderingStopped from `stop` on.
+        """
         prepared = prepare(job)
         plain, marked = self._texts(job, [prepared.plain, prepared.marked])
         return read_marks(job, prepared, plain, marked)
+
+    def stop(self) -> None:
+        """From any thread: end what is being rendered, and render nothing until `resume`."""
+        self._stopped.set()
+        process = self._process
+        if self._rendering and process is not None:
+            process.kill()
+
+    def resume(self) -> None:
+        self._stopped.clear()
 
     def close(self) -> None:
         with self._lock:
@@ -65,7 +79,11 @@ class TemplateChild:
             },
         }
         with self._lock:
-            answer = self._exchange(json.dumps(request).encode("ascii"))
+            self._rendering = True  # before looking whether it was stopped: `stop` looks here last
+            try:
+                answer = self._exchange(json.dumps(request).encode("ascii"))
+            finally:
+                self._rendering = False
         if "error" in answer:
             raise TemplateError(
                 "The model's chat template refused these messages.",
@@ -75,6 +93,7 @@ class TemplateChild:
         return [str(text) for text in answer["texts"]]
 
     def _exchange(self, request: bytes) -> dict[str, Any]:
+        self._check_wanted()
         process = self._running()
         writer = threading.Thread(target=_write, args=(process.stdin, request), daemon=True)
         writer.start()
@@ -91,6 +110,10 @@ class TemplateChild:
             writer.join(timeout=1.0)
         return self._decoded(line)
 
+    def _check_wanted(self) -> None:
+        if self._stopped.is_set():
+            raise RenderingStopped("The chat template was stopped.")
+
     def _decoded(self, line: bytes) -> dict[str, Any]:
         try:
             answer = json.loads(line)
@@ -98,6 +121,7 @@ class TemplateChild:
             answer = None
         if not isinstance(answer, dict):
             self._stop()
+            self._check_wanted()
             raise TemplateError(
                 "The model's chat template ended the process that renders it.",
                 f"Most likely it needs more than {MEMORY_BYTES // 2**20} MB.",
@@ -129,6 +153,7 @@ class TemplateChild:
             hello = b""
         if not hello:
             self._stop()
+            self._check_wanted()
             raise TemplateError("The process that renders chat templates did not start.")
         return process
 

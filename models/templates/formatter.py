@@ -56,7 +56,8 @@ class ChatFormatter:
     ) -> PromptIds:
         """`kept` by index of `turns`; so are the indexes in the result.
 
-        Raises TemplateError when the template refuses every shape of the history.
+        Raises TemplateError when the template refuses every shape of the history, RenderingStopped
+        from `stop` on.
         """
         options = options or FormatOptions()
         history = normalize(turns, keep_last=options.continue_last)
@@ -70,6 +71,15 @@ class ChatFormatter:
             reused=_sources(history, prompt.reused),
             retokenised=_sources(history, prompt.retokenised),
         )
+
+    def stop(self) -> None:
+        """From any thread: end what is being rendered, and render nothing until `resume`."""
+        if self._child:
+            self._child.stop()
+
+    def resume(self) -> None:
+        if self._child:
+            self._child.resume()
 
     def close(self) -> None:
         if self._child:

@@ -19,7 +19,7 @@ import pytest
 from engine.client import EngineClient
 from engine.error_values import EngineStopped
 from engine.errors import LocalchatError, UsageError
-from engine.events import Delta, Failed, Finished, PromptProgress, Started
+from engine.events import Delta, Failed, Finished, PromptProgress, Started, Usage
 from engine.messages import LoadOptions, LoadProgress
 from tests.engine.client_support import (
     MODEL,
@@ -31,6 +31,7 @@ from tests.engine.client_support import (
     scripted_client,
     until,
 )
+from tests.engine.workers.bytes_model import PONDER
 
 Make = Callable[..., EngineClient]
 
@@ -196,6 +197,37 @@ def test_cancel_at_once_ends_the_request_wherever_it_is(client: EngineClient) ->
         events = client.submit(running)
         client.cancel(running.request_id)
         assert finished(events).finish_reason == "cancelled"
+
+
+def test_cancel_ends_a_request_whose_template_does_not_end(client: EngineClient) -> None:
+    """Without it the template's time limit would end the request, with an error."""
+    ask(client, "a")  # the template's process is there
+    running = question(PONDER)
+    events = client.submit(running)
+    behind = client.submit(question("b"))
+    time.sleep(0.2)
+    client.cancel(running.request_id)
+    result = finished(events)
+    assert (result.finish_reason, result.text, result.token_ids) == ("cancelled", "", ())
+    assert result.usage == Usage()
+    assert finished(behind).text == "echo b"
+
+
+def test_cancel_ends_a_request_that_waits_for_another_ones_template(client: EngineClient) -> None:
+    pondering = client.submit(question(PONDER))
+    waiting = question("b")
+    events = client.submit(waiting)
+    client.cancel(waiting.request_id)
+    assert finished(events).finish_reason == "cancelled"
+    assert "did not come to an end" in failed(pondering).cause.title
+
+
+def test_close_does_not_wait_for_a_template(client: EngineClient, tmp_path: Path) -> None:
+    ask(client, "a")
+    client.submit(question(PONDER))
+    time.sleep(0.2)
+    client.close()
+    assert "Traceback" not in (tmp_path / "engine.log").read_text()
 
 
 def test_cancelling_what_has_ended_does_nothing(client: EngineClient) -> None:

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from models.errors import TemplateError
+from models.errors import RenderingStopped, TemplateError
 from models.templates.child import TemplateChild
 from models.templates.job import RenderJob
 from models.templates.marks import ControlTexts
@@ -92,6 +93,37 @@ def test_a_template_without_end_is_killed_and_the_next_job_runs(start: Start, co
     assert "did not come to an end" in refusal(child, BAD)
     assert not psutil.pid_exists(pid)
     assert child.render(HI).text == "hi"
+
+
+def test_what_nobody_waits_for_is_stopped_and_nothing_is_rendered_until_it_goes_on(
+    start: Start,
+) -> None:
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+    child = start(GOOD.replace("%s", endless), seconds=600)
+    child.render(HI)
+    pid = child.pid
+    assert pid is not None
+    with ThreadPoolExecutor(1) as pool:
+        rendering = pool.submit(child.render, BAD)
+        time.sleep(0.1)
+        child.stop()
+        with pytest.raises(RenderingStopped):
+            rendering.result()
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(RenderingStopped):
+        child.render(HI)
+    child.resume()
+    assert child.render(HI).text == "hi"
+
+
+def test_stopping_when_idle_keeps_the_process(start: Start) -> None:
+    child = start("{{ messages[0].content }}")
+    child.render(HI)
+    pid = child.pid
+    child.stop()
+    child.resume()
+    assert child.render(HI).text == "hi"
+    assert child.pid == pid
 
 
 def test_a_killed_process_is_replaced(start: Start) -> None:

@@ -21,9 +21,13 @@ from engine.request import Sampling
 from engine.worker.model import Model, NoUpkeep
 from models.templates.formatter import ChatFormatter
 
+PONDER = "please ponder"
+"""A question over which the template never comes to an end."""
 TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}<turn>{{ m.role }}\n{{ m.content }}<end>\n{% endfor %}"
     "{% if add_generation_prompt %}<turn>assistant\n{% endif %}"
+    f"{{% if '{PONDER}' in messages[-1].content %}}"
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{% endif %}"
 )
 TURN = END_OF_TURN
 
