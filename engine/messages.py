@@ -169,6 +169,10 @@ class Loaded:
     model_fingerprint: str = ""
     thinks: bool = False
     notices: tuple[str, ...] = ()
+    fits: bool = True
+    """Whether weights, context and computing stayed inside the free memory, as estimated before
+    the load; False only where the person had the estimate ignored.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,13 @@ class Loading:
         """The model named on the command line, for the first load."""
         self.is_running = False
         self.was_cancelled = False
-        self._fits = True
 
     def words(self) -> str:
         """For the title bar."""
         loaded = self.screen.loaded
         if loaded is None:
             return "" if self.is_running else "no model"
-        return model_words(loaded) + (" · fits" if self._fits else "")
+        return f"{model_words(loaded)} · {'fits' if loaded.fits else 'does not fit'}"
 
     def begin(self, model: str | None) -> None:
         screen = self.screen
@@ -73,7 +72,6 @@ class Loading:
         screen = self.screen
         self._end()
         screen.loaded = loaded
-        self._fits = not screen.settings.engine.ignore_memory
         screen.show_title()
         screen.show_used()
         for notice in loaded.notices:
@@ -125,12 +123,12 @@ class Loading:
         if session is None:
             return
         folder = session.paths.models
-        page = ModelsPage(screen.loaded.path if screen.loaded else "", str(folder))
+        page = ModelsPage(screen.loaded, str(folder))
 
         def find() -> None:
-            from engine.library import find_models
+            from engine.library import default_folders, find_models
 
-            page.post_message(m.ModelsFound(tuple(find_models([folder]))))
+            page.post_message(m.ModelsFound(tuple(find_models(default_folders(folder)))))
 
         screen.app.push_screen(page, self._chosen)
         screen.in_thread(lambda: find(), "models")

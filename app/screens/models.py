@@ -20,14 +20,15 @@ from app.widgets import words
 
 if TYPE_CHECKING:
     from engine.library import ModelEntry
+    from engine.messages import Loaded
 
 
 class ModelsPage(Page[str]):
     """Answers with the path of the chosen model."""
 
-    def __init__(self, loaded_path: str, folder: str) -> None:
+    def __init__(self, loaded: Loaded | None, folder: str) -> None:
         super().__init__()
-        self._loaded_path, self._folder = loaded_path, folder
+        self._loaded, self._folder = loaded, folder
         self.entries: tuple[ModelEntry, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -45,9 +46,7 @@ class ModelsPage(Page[str]):
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options(self._options(event.entries))
-        places = [
-            i for i, entry in enumerate(event.entries) if str(entry.path) == self._loaded_path
-        ]
+        places = [i for i, entry in enumerate(event.entries) if self._is_loaded(entry)]
         options.highlighted = places[0] if places else 0
         options.focus()
 
@@ -55,15 +54,18 @@ class ModelsPage(Page[str]):
         if not entries:
             yield Option(Content.styled("no model was found", "$faint"), disabled=True)
         for entry in entries:
-            loaded = str(entry.path) == self._loaded_path
+            loaded = self._loaded if self._is_loaded(entry) else None
             yield Option(entry_content(entry, loaded), id=str(self.entries.index(entry)))
+
+    def _is_loaded(self, entry: ModelEntry) -> bool:
+        return self._loaded is not None and str(entry.path) == self._loaded.path
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         self.dismiss(str(self.entries[int(event.option_id or 0)].path))
 
 
-def entry_content(entry: ModelEntry, loaded: bool) -> Content:
+def entry_content(entry: ModelEntry, loaded: Loaded | None) -> Content:
     """Name and whether it fits; below, what it is, or what is wrong with it."""
     name = single_line(entry.name, 60)
     mark = "● " if loaded else "  "
@@ -71,17 +73,25 @@ def entry_content(entry: ModelEntry, loaded: bool) -> Content:
     if entry.ctx_train:
         facts.append(f"trained on {words.tokens_short(entry.ctx_train)}")
     line = " · ".join(single_line(part, 40) for part in [*facts, entry.source] if part)
-    parts: list[tuple[str, str]] = [(mark, "$accent"), (name, "bold"), ("  ", ""), fit_words(entry)]
+    parts: list[tuple[str, str]] = [
+        (mark, "$accent"),
+        (name, "bold"),
+        ("  ", ""),
+        fit_words(entry, loaded),
+    ]
     parts.append((f"\n    {line}", "$faint"))
     if entry.error is not None:
         parts.append((f"\n    {single_line(entry.error, 76)}", "$error"))
     return Content.assemble(*parts)
 
 
-def fit_words(entry: ModelEntry) -> tuple[str, str]:
-    """Whether it runs here, and its colour."""
+def fit_words(entry: ModelEntry, loaded: Loaded | None) -> tuple[str, str]:
+    """Whether it runs here, and its colour. Of the model in use the estimate before its load
+    counts: now it would have to fit beside itself.
+    """
     if entry.error is not None:
         return "cannot be used", "$error"
-    if entry.fits:
-        return f"fits with {words.count(entry.ctx_fit)} tokens", "$success"
+    fits, ctx = (entry.fits, entry.ctx_fit) if loaded is None else (loaded.fits, loaded.ctx)
+    if fits:
+        return f"fits with {words.count(ctx)} tokens", "$success"
     return f"does not fit: needs {words.size(entry.memory_needed)}", "$warning"

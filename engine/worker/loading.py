@@ -213,6 +213,7 @@ def _loaded(
         model_fingerprint=description.fingerprint,
         thinks=thinking_tags(description.template or "") is not None,
         notices=(*backend.notices, *_context_notices(description, choice, message.options)),
+        fits=choice.fits,
     )
 
 

@@ -85,6 +85,7 @@ class ScriptedClient:
     closed: bool = False
     counts: int = 0
     loads: list[LoadOptions] = field(default_factory=list)
+    model: Loaded = LOADED
 
     @property
     def pid(self) -> int | None:
@@ -105,8 +106,8 @@ class ScriptedClient:
                 raise LocalchatError("Loading was stopped.")
         if self.load_error is not None:
             raise self.load_error
-        self.loaded = LOADED
-        return LOADED
+        self.loaded = self.model
+        return self.model
 
     def cancel_load(self) -> None:
         self.load_cancelled = True

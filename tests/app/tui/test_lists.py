@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 from app import keys, slash
 from app.application import LocalchatApp
 from app.screens.help import help_lines
-from app.settings import Settings
+from app.screens.models import fit_words
+from app.settings import EngineSettings, Settings
 from app.widgets.bars import UndoBar
 from app.widgets.sidebar import Sidebar
-from tests.app.tui.fakes import Script, ScriptedClient
+from tests.app.tui.fakes import LOADED, Script, ScriptedClient
 
 Stage = Callable[..., Any]
 
@@ -229,7 +231,7 @@ async def test_the_palette_holds_keys_and_commands(stage: Stage) -> None:
 
 
 async def test_models_are_listed_with_their_fit(stage: Stage, monkeypatch: Any) -> None:
-    from engine.library import ModelEntry
+    from engine.library import ModelEntry, default_folders
 
     entries = [
         ModelEntry("small.gguf", Path("/m/small.gguf"), "llama", "Q4_1", 98_000_000, 8192, True,
@@ -237,12 +239,39 @@ async def test_models_are_listed_with_their_fit(stage: Stage, monkeypatch: Any) 
         ModelEntry("big.gguf", Path("/m/big.gguf"), "qwen3", "Q8_0", 9 * 10**9, 40960, False,
                    12 * 10**9, 0, "LM Studio"),
     ]  # fmt: skip
-    monkeypatch.setattr("engine.library.find_models", lambda *_: entries)
+    searched: list[Any] = []
+
+    def find(folders: Any) -> list[ModelEntry]:
+        searched.append(folders)
+        return entries
+
+    monkeypatch.setattr("engine.library.find_models", find)
     async with stage(size=(120, 40)) as it:
         await it.pilot.press("ctrl+k")
         await it.until(lambda: "big.gguf" in it.text())
         words = " ".join(it.text().replace("│", " ").split())
+        assert searched == [default_folders(it.session.paths.models)]
         assert "does not fit: needs 12.0 GB" in words
         assert "fits with 8,192 tokens" in words
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is it.screen)
+
+
+@pytest.mark.parametrize(("fits", "said"), [(True, "8k · fits"), (False, "8k · does not fit")])
+async def test_the_title_says_whether_the_estimate_before_the_load_fitted(
+    stage: Stage, fits: bool, said: str
+) -> None:
+    settings = Settings(engine=EngineSettings(ignore_memory=True))
+    client = ScriptedClient(model=replace(LOADED, fits=fits))
+    async with stage(client=client, settings=settings) as it:
+        assert it.text().splitlines()[0].rstrip().endswith(said)
+
+
+def test_the_model_in_use_need_not_fit_beside_itself() -> None:
+    from engine.library import ModelEntry
+
+    entry = ModelEntry("a.gguf", Path("/m/a.gguf"), "llama", "Q4_1", 9 * 10**9, 8192, False,
+                       12 * 10**9, 512, "models folder")  # fmt: skip
+    assert fit_words(entry, None)[0] == "does not fit: needs 12.0 GB"
+    assert fit_words(entry, LOADED)[0] == "fits with 8,192 tokens"
+    assert fit_words(entry, replace(LOADED, fits=False))[0] == "does not fit: needs 12.0 GB"
