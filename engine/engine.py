@@ -101,10 +101,14 @@ class Engine:
     # ---- the story of a step
 
     def step(self) -> list[Event]:
-        """Advance everything that runs by one batch."""
+        """Advance everything that runs by one batch; what begins or ends before it is told first,
+        in a step of its own: a prompt may take long to read.
+        """
         events = self._take_pending()
         if not self._goes_on():
             events += self._end_cancelled() + self._admit()
+            if events:
+                return events
             self._planned = self._plan()
         plan, scores, step_events = self._forward(self._planned)
         tokens = self._sample(plan, scores)

@@ -45,6 +45,7 @@ class WorkingSet:
                 break
         sequence.admitted = True
         sequence.prompt_reached = sequence.state.length
+        self._pay_for_points()
 
     def settle(self, plan: Plan, running: Iterable[Sequence]) -> bool:
         """Only the plan's sequences are live afterwards. False: a state came back shorter, so plan
@@ -57,8 +58,7 @@ class WorkingSet:
                 if id(sequence.state) not in working:
                     self._pause(sequence.state)
         placed = [self._place(piece.sequence.state) for piece in plan.pieces]
-        if self._facts.needs_marks:  # restored states brought their restore points
-            self.kept.shrink()
+        self._pay_for_points()
         return all(placed)
 
     def rewind(self, sequence: Sequence) -> None:
@@ -86,7 +86,7 @@ class WorkingSet:
         number = sequence.state.number
         if number is not None and sequence.state.length == sequence.prompt_length - self._least:
             self._backend.mark(number)
-            self.kept.shrink()
+            self._pay_for_points()
 
     def publish(self, sequence: Sequence) -> None:
         """Keep what was forwarded, where the request wants that; else forget it."""
@@ -139,6 +139,11 @@ class WorkingSet:
         return sum(sequence.state.parked_bytes for sequence in running)
 
     # ---- inside
+
+    def _pay_for_points(self) -> None:
+        """A restored or forked state brings its restore points along."""
+        if self._facts.needs_marks:
+            self.kept.shrink()
 
     def _reuse_limit(self, request: Request) -> int:
         limit = max(len(request.ids) - self._least, 0)

@@ -43,6 +43,16 @@ def test_events_come_in_order_and_join_to_the_result() -> None:
     assert result.prompt_ids == PROMPT
 
 
+def test_what_a_prompt_reuses_is_told_before_anything_is_computed() -> None:
+    rig = Rig()
+    rig.run(ask("1", PROMPT))
+    computed = rig.backend.forwarded_tokens
+    rig.engine.submit(ask("2", [*PROMPT[:9], *[7] * 500]))
+    assert rig.step() == [Started("2", 509, 9, 0)]
+    assert rig.backend.forwarded_tokens == computed
+    assert isinstance(rig.step()[0], PromptProgress)
+
+
 @pytest.mark.parametrize("end", [END, END_OF_TURN])
 def test_any_end_token_ends_the_turn_and_is_no_text(end: int) -> None:
     result = scripted([*b"yes", end, *b"no"]).run(ask("r", PROMPT))[0]
@@ -285,8 +295,8 @@ def test_padded_output_rows_are_never_sampled() -> None:
 def test_a_cancelled_request_ends_in_the_next_step_and_stays_reusable() -> None:
     rig = Rig(config=EngineConfig(chunk=128))
     rig.engine.submit(ask("r", [3] * 1000))
-    rig.step()
-    rig.step()
+    for _ in range(3):
+        rig.step()
     rig.engine.cancel("r")
     events = rig.step()
     (finished,) = events
@@ -324,6 +334,7 @@ def test_background_work_yields_at_once_and_goes_on_afterwards() -> None:
     )
     rig.engine.submit(title)
     rig.step()
+    rig.step()
     rig.engine.submit(ask("chat", PROMPT, 6))
     while not any(isinstance(e, Finished) and e.request_id == "chat" for e in rig.events):
         events = rig.step()
@@ -342,7 +353,7 @@ def test_a_person_is_served_before_variants_that_fill_the_engine() -> None:
     for _ in range(5):
         rig.step()
     rig.engine.submit(ask("person", PROMPT, 3))
-    for _ in range(3):
+    for _ in range(4):
         rig.step()
     assert rig.result("person").token_ids == cold(ask("person", PROMPT, 3))
     rig.drain()
