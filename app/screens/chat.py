@@ -31,6 +31,7 @@ from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
 from app.slash import Line, completions, parse, unescape
 from app.widgets import words
+from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
 from app.widgets.prompt import Prompt
 from app.widgets.sidebar import Sidebar
@@ -373,13 +374,15 @@ class ChatScreen(Screen[None]):
         else:
             self.commands.run(Line(name, ""))
 
-    # ---- called by widgets
+    # ---- messages of turns
 
-    def act_on_turn(self, turn: Turn, what: str) -> None:
-        self.acts.act(turn, what)
+    @on(Turn.Acted)
+    def _turn_acted(self, event: Turn.Acted) -> None:
+        self.acts.act(event.turn, event.what)
 
-    def ask_link(self, href: str) -> None:
-        self.overlays.ask_link(href)
+    @on(AnswerText.LinkClicked)
+    def _link_clicked(self, event: AnswerText.LinkClicked) -> None:
+        self.overlays.ask_link(event.href)
 
     @on(m.BranchWanted)
     def _branch_wanted(self, event: m.BranchWanted) -> None:

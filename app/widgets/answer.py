@@ -116,10 +116,6 @@ class AnswerTurn(Turn):
         if error is not None:
             self._problem.update(problem_words(error))
 
-    def on_answer_text_link_clicked(self, event: AnswerText.LinkClicked) -> None:
-        event.stop()
-        self.screen.ask_link(event.href)  # type: ignore[attr-defined]
-
 
 def model_name(file_name: str) -> str:
     """`SmolLM2-135M-Instruct.Q4_1.gguf` -> `SmolLM2 135M Instruct`."""

@@ -54,13 +54,14 @@ class Code(CodeBlock):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).rstrip("\n")
+        ground = console.get_style("markdown.code_block").bgcolor
         yield Syntax(
             code,
             self.lexer_name if len(code) <= COLOURED_CHARACTERS else "text",
             theme=self.theme,
             word_wrap=True,
             padding=(0, 1),
-            background_color=str(console.get_style("markdown.code_block").bgcolor.name),  # type: ignore[union-attr]
+            background_color=ground.name if ground else "default",
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message as TextualMessage
 from textual.widgets import Static
 
 from app.keys import bindings
@@ -24,6 +25,14 @@ class Turn(Vertical, can_focus=True):
 
     BINDINGS = bindings("turn")
 
+    class Acted(TextualMessage):
+        """A key of this turn was pressed; the screen owns what happens."""
+
+        def __init__(self, turn: Turn, what: str) -> None:
+            super().__init__()
+            self.turn = turn
+            self.what = what
+
     def __init__(self, message: Message, name: str, siblings: tuple[int, ...] = ()) -> None:
         super().__init__()
         self.message = message
@@ -32,8 +41,7 @@ class Turn(Vertical, can_focus=True):
         """How often the code key was pressed here: the next press takes the next block."""
 
     def action_turn(self, what: str) -> None:
-        """The screen owns what happens to a turn."""
-        self.screen.act_on_turn(self, what)  # type: ignore[attr-defined]
+        self.post_message(self.Acted(self, what))
 
     def fold(self) -> None:
         """Opens or closes what is folded."""

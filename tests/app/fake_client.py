@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from engine.client import EngineClient
-from engine.events import Delta, ErrorInfo, Event, Failed, Finished, Result, Started, Usage
+from engine.events import (
+    Delta,
+    ErrorInfo,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    Result,
+    Started,
+    Usage,
+)
 from engine.messages import Loaded, LoadOptions, LoadProgress, State, Submit
 
 Script = Callable[[Submit, "FakeClient"], Iterator[Event]]
@@ -33,20 +43,20 @@ def loaded_model(path: str = "/models/tiny.gguf") -> Loaded:
     )
 
 
-def result(text: str = "Hello.", reason: str = "stop", seed: int = 7) -> Result:
+def result(text: str = "Hello.", reason: FinishReason = "stop", seed: int = 7) -> Result:
     ids = tuple(range(10, 10 + len(text)))
     return Result(
         text=text,
         reasoning="",
         token_ids=ids,
-        finish_reason=reason,  # type: ignore[arg-type]
+        finish_reason=reason,
         seed=seed,
         kv_type="f16",
         usage=Usage(20, 12, 0, 8, len(ids)),
     )
 
 
-def answers(*parts: str, reason: str = "stop") -> Script:
+def answers(*parts: str, reason: FinishReason = "stop") -> Script:
     """Streams the parts, then finishes."""
 
     def script(submit: Submit, client: FakeClient) -> Iterator[Event]:

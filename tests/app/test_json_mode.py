@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from app.session import Session
 from app.settings import Settings
 from app.store.history import History
 from engine.errors import UsageError
-from tests.app.fake_client import FakeClient, answers, dies_after
+from engine.messages import Loaded, LoadProgress
+from tests.app.fake_client import FakeClient, answers, dies_after, loaded_model
 
 FIELDS = {
     "text",
@@ -39,6 +40,18 @@ FIELDS = {
 }
 
 
+class ReadySession(Session):
+    """Its model is in use, whichever one is asked for."""
+
+    def load(
+        self,
+        model: str | None = None,
+        progress: Callable[[LoadProgress], None] | None = None,
+        settings: Settings | None = None,
+    ) -> Loaded:
+        return loaded_model()
+
+
 class Script:
     """A JSON mode over a temporary folder; `say` feeds lines and returns the objects printed."""
 
@@ -48,8 +61,7 @@ class Script:
         model = folder / "any.gguf"
         model.write_bytes(b"")
         history = History.open(paths.database, paths.locks)
-        self.session = Session(history, self.client, Settings(), paths)
-        self.session.load = lambda *_a, **_k: self.client.now  # type: ignore[method-assign,assignment]
+        self.session = ReadySession(history, self.client, Settings(), paths)
         self.out = io.StringIO()
         console = Console(out=self.out, err=io.StringIO())
         self.mode = JsonMode(self.session, Settings(), None, console, None)

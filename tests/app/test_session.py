@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.store.history import History
 from app.store.locks import conversation_lock
 from engine.errors import LocalchatError, UsageError
-from engine.events import Delta, ErrorInfo, Event, Failed, Finished, Started
+from engine.events import Delta, ErrorInfo, Event, Failed, Finished, FinishReason, Started
 from engine.messages import SamplingOverrides, Submit
 from tests.app.fake_client import FakeClient, answers, dies_after, result
 
@@ -137,7 +137,7 @@ def test_editing_twice_and_switching_back_loses_nothing(session: Session) -> Non
     [("stop", "complete"), ("length", "cut"), ("context", "cut"), ("cancelled", "stopped")],
 )
 def test_every_ending_leaves_a_conversation_that_goes_on(
-    session: Session, client: FakeClient, reason: str, status: str
+    session: Session, client: FakeClient, reason: FinishReason, status: str
 ) -> None:
     client.script = answers("Part", reason=reason)
     first = finished(session.send(None, "one"))
@@ -400,7 +400,7 @@ def test_a_front_end_that_goes_away_after_closing_raises_nothing(
 
 
 def test_closing_waits_for_answers_that_other_threads_stream(
-    session: Session, client: FakeClient, paths: Paths
+    session: Session, client: FakeClient, paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, cancelled = threading.Event(), threading.Event()
 
@@ -411,7 +411,7 @@ def test_closing_waits_for_answers_that_other_threads_stream(
         yield Finished(submit.request_id, result("Half", "cancelled"))
 
     client.script = script
-    client.cancel = lambda request_id: cancelled.set()  # type: ignore[method-assign]
+    monkeypatch.setattr(client, "cancel", lambda _request_id: cancelled.set())
     thread = threading.Thread(target=lambda: list(session.send(None, "one")))
     thread.start()
     asked.wait(5)

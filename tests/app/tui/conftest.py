@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -114,9 +115,9 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., obje
         told: list[str] = []
         notify = app.notify
 
-        def remember(message: str, **arguments: object) -> None:
+        def remember(message: str, **arguments: Any) -> None:
             told.append(message)
-            notify(message, **arguments)  # type: ignore[arg-type]
+            notify(message, **arguments)
 
         monkeypatch.setattr(app, "notify", remember)
         async with app.run_test(size=size) as pilot:

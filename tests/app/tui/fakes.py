@@ -12,6 +12,7 @@ from app.paths import Paths
 from app.session import Session
 from app.settings import Settings
 from app.store.history import History
+from engine.client import EngineClient
 from engine.errors import LocalchatError
 from engine.events import (
     Delta,
@@ -70,7 +71,7 @@ class Script:
 
 
 @dataclass
-class ScriptedClient:
+class ScriptedClient(EngineClient):
     """Stands for `EngineClient`; answers come from `scripts` in order, then the default one."""
 
     scripts: list[Script] = field(default_factory=list)
@@ -78,8 +79,7 @@ class ScriptedClient:
     load_gate: threading.Event | None = None
     submits: list[Submit] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-    loaded: Loaded | None = None
-    state: State | None = STATE
+    now: Loaded | None = None
     cancelled: set[str] = field(default_factory=set)
     load_cancelled: bool = False
     closed: bool = False
@@ -88,13 +88,21 @@ class ScriptedClient:
     model: Loaded = LOADED
 
     @property
+    def loaded(self) -> Loaded | None:
+        return self.now
+
+    @property
+    def state(self) -> State | None:
+        return STATE
+
+    @property
     def pid(self) -> int | None:
         return None
 
     def load(
         self,
         path: str,
-        options: LoadOptions,
+        options: LoadOptions = LoadOptions(),  # noqa: B008 - frozen
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> Loaded:
         self.loads.append(options)
@@ -106,7 +114,7 @@ class ScriptedClient:
                 raise LocalchatError("Loading was stopped.")
         if self.load_error is not None:
             raise self.load_error
-        self.loaded = self.model
+        self.now = self.model
         return self.model
 
     def cancel_load(self) -> None:
@@ -186,7 +194,7 @@ def make_session(
     """A real session and store in `folder` over a scripted engine; `model` is any file."""
     paths = Paths.under(folder).ensure()
     history = History.open(paths.database, paths.locks)
-    return Session(history, client, settings, paths)  # type: ignore[arg-type]
+    return Session(history, client, settings, paths)
 
 
 def fill(session: Session, turns: Sequence[tuple[str, str]], title: str | None = None) -> int:

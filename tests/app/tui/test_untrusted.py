@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.screens.page import ConfirmPage
+from app.widgets.answer_text import AnswerText
 from engine.events import ErrorInfo
 from tests.app.tui.fakes import Script, ScriptedClient
 
@@ -70,17 +71,18 @@ async def test_a_link_shows_its_target_and_asks(stage: Stage, monkeypatch: Any) 
     text = "[my bank](https://evil.example/?bank)"
     async with stage(client=ScriptedClient([Script((text,))])) as it:
         await it.ask("Q")
-        it.screen.ask_link("https://evil.example/?bank")
+        text_widget = it.transcript.last_answer.query_one(AnswerText)
+        text_widget.post_message(AnswerText.LinkClicked("https://evil.example/?bank"))
         await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
         await it.until(lambda: "https://evil.example/?bank" in it.text())
         await it.pilot.press("enter")
         await it.until(lambda: it.app.screen is it.screen)
         assert opened == []
-        it.screen.ask_link("https://evil.example/?bank")
+        it.screen.overlays.ask_link("https://evil.example/?bank")
         await it.until(lambda: "https://evil.example/?bank" in it.text())
         await it.pilot.press("y")
         await it.until(lambda: opened == ["https://evil.example/?bank"])
-        it.screen.ask_link("file:///etc/passwd")
+        it.screen.overlays.ask_link("file:///etc/passwd")
         await it.until(lambda: any("Only http" in line for line in it.told))
         assert len(opened) == 1
 
