@@ -25,7 +25,7 @@ from engine.messages import (
     State,
     ToWorker,
 )
-from engine.obituary import obituary
+from engine.obituary import LogPart, obituary
 from engine.pipe import check_hello
 from engine.worker_process import WorkerProcess
 from models.sizes import show_text
@@ -131,7 +131,8 @@ class Link:
             if status is None:
                 process.kill()
                 process.wait(_LAST_BREATH_S)
-            return obituary(status, self._closing, self.state, log_path, process.log_start)
+            log = LogPart(log_path, process.log_start, process.pid)
+            return obituary(status, self._closing, self.state, log)
         except LocalchatError as error:
             process.kill()
             return info_of(error)

@@ -11,13 +11,14 @@ import logging
 import signal
 import sys
 
-_FORMAT = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+# What a crash leaves in the log is found by the process in this head, see `engine/obituary.py`.
+FORMAT = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
 _PR_SET_PDEATHSIG = 1
 
 
 def prepare_process() -> None:
     """Once, first thing in the process."""
-    logging.basicConfig(level=logging.INFO, format=_FORMAT, stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format=FORMAT, stream=sys.stderr)
     logging.captureWarnings(True)
     faulthandler.enable()
     _ignore_the_terminal()
