@@ -50,7 +50,7 @@ class Answering:
     def send_pending(self) -> None:
         """The model is ready."""
         text, self.pending = self.pending, None
-        self.screen.show_mode()
+        self.screen.draft.show_mode()
         if text is not None:
             self.send(text)
 
@@ -106,7 +106,7 @@ class Answering:
             exit_on_error=False,
         )
         screen.show_footer()
-        screen.watch_live(True)
+        screen.new_lines.watch_live(True)
 
     def _wait_for_model(self, text: str) -> None:
         screen = self.screen
@@ -115,7 +115,7 @@ class Answering:
             screen.tell(f"No model is loaded. {screen.key('chat.models')} chooses one.")
             return
         self.pending = text
-        screen.show_mode()
+        screen.draft.show_mode()
         screen.show_footer()
 
     # ---- ending
@@ -125,7 +125,7 @@ class Answering:
         if self.pending is not None:
             self.restore(self.pending)
             self.pending = None
-            self.screen.show_mode()
+            self.screen.draft.show_mode()
             return True
         if self.run is None:
             return False
@@ -216,7 +216,7 @@ class Answering:
             usage = message.info.usage
             if self._is_on_screen(run):
                 self.screen.used_tokens = usage.prompt_tokens + usage.completion_tokens
-                self.screen.show_used()
+                self.screen.draft.show_used()
             for notice in message.info.notices:
                 self.screen.tell(notice)
         if (turn := self.turn) is not None:
@@ -243,7 +243,7 @@ class Answering:
         screen.chats.mark()
         screen.chats.refresh()
         screen.show_footer()
-        screen.watch_live(False)
+        screen.new_lines.watch_live(False)
         if run is not None and not run.is_stored and not run.has_failed:
             self.restore(run.text)
 

@@ -23,6 +23,7 @@ from app import messages as m
 from app.keys import bindings, first_shown, of_group
 from app.screens.answering import Answering
 from app.screens.chat_list import ChatList
+from app.screens.draft import Draft
 from app.screens.loading import Loading
 from app.screens.overlays import Overlays
 from app.screens.setting_changes import SettingChanges
@@ -30,12 +31,12 @@ from app.screens.slash_commands import SlashCommands
 from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
 from app.slash import Line, completions, parse, unescape
-from app.widgets import words
 from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
+from app.widgets.new_lines import NewLines
 from app.widgets.prompt import Prompt
 from app.widgets.sidebar import Sidebar
-from app.widgets.transcript import NewLines, Transcript
+from app.widgets.transcript import Transcript
 from app.widgets.turn import Turn
 
 if TYPE_CHECKING:
@@ -49,9 +50,6 @@ NARROW, TINY_WIDTH, TINY_HEIGHT, SMALL_WIDTH, SMALL_HEIGHT = 100, 60, 16, 20, 6
 
 POLL_S = 1.5
 """How often other processes' changes and the engine's memory are looked at."""
-
-LIVE_S = 0.5
-"""How often the lines below the view are counted while an answer is written."""
 
 
 class ChatScreen(Screen[None]):
@@ -71,9 +69,9 @@ class ChatScreen(Screen[None]):
         """None: a chat that has no message yet."""
         self.loaded: Loaded | None = None
         self.used_tokens = 0
-        self.draft_tokens: int | None = 0
         self._store = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._is_over = False
+        self.draft = Draft(self)
         self.answering = Answering(self)
         self.loader = Loading(self)
         self.chats = ChatList(self)
@@ -91,10 +89,11 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="body"):
             yield Sidebar()
             with Container(id="main"):
-                yield Transcript(self.key("chat.continue"))
+                transcript = Transcript(self.key("chat.continue"))
+                yield transcript
                 with VerticalScroll(id="page", can_focus=False):
                     yield Static(id="page-text", markup=False)
-                yield NewLines(id="new-lines", markup=False)
+                yield NewLines(transcript)
         yield UndoBar()
         yield Completions()
         yield Prompt(self.settings.chat.enter_sends, self.overrides)
@@ -104,10 +103,9 @@ class ChatScreen(Screen[None]):
     def on_mount(self) -> None:
         self.load_bar.load = None
         self.set_interval(POLL_S, self._poll)
-        self._live_timer = self.set_interval(LIVE_S, self._count_new_lines, pause=True)
         self.overlays.show_empty()
         self.show_footer()
-        self.show_used()
+        self.draft.show_used()
 
     def on_resize(self, event: events.Resize) -> None:
         width, height = event.size
@@ -123,6 +121,10 @@ class ChatScreen(Screen[None]):
     @property
     def prompt(self) -> Prompt:
         return self.query_one(Prompt)
+
+    @property
+    def new_lines(self) -> NewLines:
+        return self.query_one(NewLines)
 
     @property
     def load_bar(self) -> LoadBar:
@@ -185,28 +187,6 @@ class ChatScreen(Screen[None]):
         bar.chat_title = private + (self.chat.title if self.chat else "")
         bar.model = self.loader.words()
 
-    def show_used(self) -> None:
-        """`12 tokens · 531 of 8,192 used`, and a warning before the message is too long."""
-        parts = []
-        if self.draft_tokens is not None:
-            parts.append(words.plural(self.draft_tokens, "token"))
-        too_long = False
-        if self.loaded is not None:
-            parts.append(f"{words.count(self.used_tokens)} of {words.count(self.loaded.ctx)} used")
-            too_long = self.used_tokens + (self.draft_tokens or 0) >= self.loaded.ctx
-        self.prompt.border_subtitle = Content(" · ".join(parts))
-        self.show_mode("will not fit: the oldest turns are left out" if too_long else "")
-
-    def show_mode(self, warning: str = "") -> None:
-        """What sending would do, when it is not the usual."""
-        escape = self.key("chat.stop")
-        title = warning
-        if self.answering.pending is not None:
-            title = f"sent as soon as the model is ready · {escape} takes it back"
-        elif self.acts.editing is not None:
-            title = f"editing an earlier question · {escape} leaves it"
-        self.prompt.border_title = Content(title)
-
     @on(m.Told)
     def _told(self, event: m.Told) -> None:
         from app.sanitize import clean
@@ -236,26 +216,6 @@ class ChatScreen(Screen[None]):
             self.query_one(Footer).state = state
             self.query_one(Footer).engine = "tuning" if state is not None and state.tuning else ""
 
-    def watch_live(self, on_air: bool) -> None:
-        """While an answer is written the lines below the view are counted."""
-        if on_air:
-            self._live_timer.resume()
-        else:
-            self._live_timer.pause()
-            self.call_later(self._count_new_lines)
-
-    def _count_new_lines(self) -> None:
-        label = self.query_one(NewLines)
-        count = self.transcript.count_new_lines()
-        label.display = count > 0
-        if count > 0:
-            label.update(Content(f"▾ {words.plural(count, 'new line')}"))
-
-    @on(events.Click, "#new-lines")
-    def _to_end(self) -> None:
-        self.transcript.anchor()
-        self.query_one(NewLines).display = False
-
     # ---- the prompt
 
     @on(m.Submitted)
@@ -276,35 +236,19 @@ class ChatScreen(Screen[None]):
     @on(m.DraftChanged)
     def _changed(self, event: m.DraftChanged) -> None:
         self.chats.save_draft(event.text)
-        self.count(event.text)
-
-    def count(self, text: str) -> None:
-        """Counts the draft's tokens in a thread."""
-        session = self.session
-        if not text:
-            self.draft_tokens = 0
-            self.show_used()
-        elif session is not None:
-            counting = session
-            self.in_thread(lambda: m.DraftCounted(text, counting.count(text)), "count")
+        self.draft.count(event.text)
 
     @on(m.DraftCounted)
     def _counted(self, event: m.DraftCounted) -> None:
-        if event.text == self.prompt.whole:
-            self.draft_tokens = event.tokens
-            self.show_used()
+        self.draft.counted(event)
 
     @on(m.PasteFolded)
     def _folded(self, event: m.PasteFolded) -> None:
-        session = self.session
-        if session is not None:
-            counting, label, text = session, event.label, event.text
-            self.in_thread(lambda: m.PasteCounted(label, counting.count(text)), "count-paste")
+        self.draft.count_paste(event)
 
     @on(m.PasteCounted)
     def _paste_counted(self, event: m.PasteCounted) -> None:
-        if event.tokens is not None:
-            self.prompt.label_counted(event.label, event.tokens)
+        self.draft.paste_counted(event)
 
     @on(m.LastWanted)
     def _last_wanted(self) -> None:

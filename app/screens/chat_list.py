@@ -173,9 +173,9 @@ class ChatList:
         if not event.keep_place:
             screen.acts.leave_edit()
             screen.prompt.set_draft(view.draft)
-            screen.count(view.draft)
+            screen.draft.count(view.draft)
         screen.show_title()
-        screen.show_used()
+        screen.draft.show_used()
         self.mark()
         await screen.answering.resume_view()
 
@@ -197,7 +197,7 @@ class ChatList:
         screen.run_worker(screen.transcript.show((), {}), group="transcript")
         screen.overlays.show_empty()
         screen.show_title()
-        screen.show_used()
+        screen.draft.show_used()
         self.mark()
         screen.prompt.focus()
 

@@ -73,13 +73,13 @@ class Loading:
         self._end()
         screen.loaded = loaded
         screen.show_title()
-        screen.show_used()
+        screen.draft.show_used()
         for notice in loaded.notices:
             screen.tell(notice)
         if not screen.transcript.turns:
             screen.overlays.show_empty()
         screen.answering.send_pending()
-        screen.count(screen.prompt.whole)
+        screen.draft.count(screen.prompt.whole)
 
     def failed(self, event: m.LoadFailed) -> None:
         screen = self.screen

@@ -79,7 +79,7 @@ class TurnActs:
         self.editing = question.id
         self.screen.prompt.set_draft(question.text)
         self.screen.prompt.focus()
-        self.screen.show_mode()
+        self.screen.draft.show_mode()
         self.screen.show_footer()
 
     def leave_edit(self) -> bool:
@@ -88,7 +88,7 @@ class TurnActs:
             return False
         self.editing = None
         self.screen.prompt.clear_draft()
-        self.screen.show_mode()
+        self.screen.draft.show_mode()
         return True
 
     def send_edit(self, text: str) -> None:
@@ -96,7 +96,7 @@ class TurnActs:
         assert self.editing is not None
         if self.screen.answering.edit(self.editing, text):
             self.editing = None
-            self.screen.show_mode()
+            self.screen.draft.show_mode()
         else:
             self.screen.prompt.set_draft(text)
 

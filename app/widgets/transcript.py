@@ -31,10 +31,6 @@ MOST = 80
 """While a chat grows, turns beyond this many leave the top of the screen."""
 
 
-class NewLines(Static):
-    """`▾ 12 new lines` over the lower edge, while the view stands elsewhere."""
-
-
 class Transcript(VerticalScroll, can_focus=False):
     """Turn widgets, oldest first."""
 

@@ -130,3 +130,22 @@ async def test_themes_change_while_streaming(stage: Stage) -> None:
         gate.set()
         await it.until(lambda: "end" in it.text())
         assert "x = 1" in it.text()
+
+
+async def test_lines_that_come_below_the_view_are_counted_and_a_click_goes_there(
+    stage: Stage,
+) -> None:
+    gate = threading.Event()
+    lines = tuple(f"{number}. line\n" for number in range(1, 40))
+    script = Script(pieces=(*lines, "The end."), gate=gate, pause_s=0.01)
+    async with stage(size=(100, 24), client=ScriptedClient([Script(lines), script])) as it:
+        await it.ask("First.")
+        it.prompt.insert("Go.")
+        await it.pilot.press("enter")
+        await it.until(lambda: len(it.transcript.turns) == 4)
+        it.transcript.scroll_home(animate=False)
+        await it.until(lambda: "▾" in it.text() and "new lines" in it.text())
+        gate.set()
+        await it.until(lambda: it.screen.answering.run is None)
+        await it.pilot.click("#new-lines")
+        await it.until(lambda: "The end." in it.text() and "new lines" not in it.text())
