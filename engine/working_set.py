@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from engine.backends.base import Backend, Parked
-from engine.cache.kept import KeptState, Match
+from engine.cache.kept import IdArray, KeptState, Match
 from engine.cache.kept_states import KeptStates, adopted_sequence, kept_sequence
 from engine.cache.prefix_cache import PrefixCache, reuse_break
 from engine.cache.residency import Residency, State
@@ -38,9 +38,11 @@ class WorkingSet:
         request = sequence.request
         ids = np.array(request.ids, dtype=np.int32)
         self._clear_a_number(running)
-        matches = self.kept.find(request.owner, self._fingerprint, ids, self._reuse_limit(request))
+        limit = self._reuse_limit(request)
+        matches = self.kept.find(request.owner, self._fingerprint, ids, limit)
         sequence.reuse_break = reuse_break(matches, request.conversation, ids, request.parts)
-        for match in matches:
+        matches += self._matches_in_use(request, running, ids, limit)
+        for match in sorted(matches, key=lambda match: match.usable, reverse=True):
             if match.usable == 0 or self._use(sequence, match):
                 break
         sequence.admitted = True
@@ -149,14 +151,39 @@ class WorkingSet:
         limit = max(len(request.ids) - self._least, 0)
         return min(limit, request.exact_prefix) if request.replaces else limit
 
+    def _matches_in_use(
+        self, request: Request, running: Iterable[Sequence], ids: IdArray, limit: int
+    ) -> list[Match]:
+        """What running requests have read already of the same prompt."""
+        if request.replaces:  # wants what was read in one piece
+            return []
+        return [
+            self._match_in_use(other, ids, limit)
+            for other in running
+            if other.state.length > 0 and other.request.owner == request.owner
+        ]
+
+    def _match_in_use(self, other: Sequence, ids: IdArray, limit: int) -> Match:
+        request = other.request
+        entry = kept_sequence(
+            request.owner, request.conversation, self._fingerprint, other.ids, other.state
+        )
+        common = entry.common_prefix(ids)
+        usable = min(common, limit)
+        if self._facts.needs_marks:
+            point = other.prompt_length - self._least
+            usable = point if 0 < point <= usable else 0
+        return Match(entry, common, usable, in_use=True)
+
     def _use(self, sequence: Sequence, match: Match) -> bool:
         """Whether a match could really be used."""
         request = sequence.request
         kept = match.kept
         same = kept.conversation == request.conversation
         takes = same and match.extends and request.keep and not request.replaces
+        takes = takes and not match.in_use
         was_live = kept.state.number is not None
-        if same:
+        if same and not match.in_use:
             self._cache.touch(kept)
         try:
             sequence.state = self.kept.take(match) if takes else self.kept.copy(match)

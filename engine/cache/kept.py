@@ -59,6 +59,8 @@ class Match:
     """Tokens that are equal."""
     usable: int
     """Tokens that need not be computed."""
+    in_use: bool = False
+    """It is the state of a running request, which can only be copied."""
 
     @property
     def extends(self) -> bool:

@@ -168,6 +168,17 @@ def test_the_same_question_at_temperature_zero_gets_the_same_ids(person: Person)
     assert again.usage.computed_tokens <= person.min_recompute
 
 
+@pytest.mark.parametrize("conversation", ["chat", "other"])
+def test_equal_questions_at_once_are_read_once(person: Person, conversation: str) -> None:
+    text = "What is the capital of France, and how did it come to be that?"
+    asked = {"sampling": GREEDY, "max_tokens": 24}
+    first = person.client.submit(question(text, conversation="chat", **asked))
+    second = person.client.submit(question(text, conversation=conversation, **asked))
+    assert len(finished(first).token_ids) == 24
+    usage = finished(second).usage
+    assert usage.computed_tokens == person.min_recompute
+
+
 def test_a_conversation_goes_on_after_a_restart(person: Person) -> None:
     first = person.ask("What is the capital of France?")
     history = (user("What is the capital of France?"), person.said(first))

@@ -114,6 +114,42 @@ def test_regenerating_computes_only_what_must_be_computed_again(kind: str) -> No
         assert rig.result(name).usage.computed_tokens == least
 
 
+@kinds
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("conversation", ["chat", "other", ""])
+def test_an_equal_prompt_that_waits_is_read_once(kind: str, known: bool, conversation: str) -> None:
+    """Also where the first took over the state that was kept of the conversation."""
+    rig = rig_of(kind, chunk=16, micro_batch=16)
+    prompt = tuple(b"a question of some length, which takes several pieces to be read")
+    if known:
+        prompt = turn(prompt, check(rig, ask("0", prompt)), b" and on")
+    first = ask("1", prompt, 20, sampling=Sampling(seed=1))
+    second = ask("2", prompt, 20, sampling=Sampling(seed=2), conversation=conversation)
+    results = rig.run(first, second)
+    assert [result.token_ids for result in results] == [cold(first), cold(second)]
+    assert results[1].usage.computed_tokens == rig.backend.facts.min_recompute
+    assert results[1].usage.prompt_tokens == len(prompt)
+
+
+@kinds
+def test_a_prompt_shares_what_a_running_one_has_in_common(kind: str) -> None:
+    rig = rig_of(kind)
+    first = ask("1", b"the same beginning, one end", 30)
+    second = ask("2", b"the same beginning, another end", 30, conversation="other")
+    results = rig.run(first, second)
+    assert [result.token_ids for result in results] == [cold(first), cold(second)]
+    if not rig.backend.facts.needs_marks and rig.backend.facts.max_sequences > 1:
+        assert results[1].usage.reused_tokens == len(b"the same beginning, ")
+
+
+def test_an_equal_prompt_of_somebody_else_is_read_anew() -> None:
+    rig = Rig()
+    first = ask("1", b"the same question")
+    second = dataclasses.replace(ask("2", first.ids, conversation="other"), owner="somebody")
+    results = rig.run(first, second)
+    assert results[1].usage.computed_tokens == len(first.ids)
+
+
 @st.composite
 def conversations(draw: st.DrawFn) -> list[tuple[str, int, int, int, int]]:
     """Moves: kind, which earlier turn, where it is cut, length of the new text, seed."""
