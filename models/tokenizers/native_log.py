@@ -21,11 +21,11 @@ def route_native_log() -> Any:
     logger = logging.getLogger(LOGGER)
     logger.addHandler(logging.NullHandler())
 
-    @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
     def write(level: int, text: bytes, _user_data: ctypes.c_void_p) -> None:
         line = text.decode("utf-8", "replace").rstrip("\n")
         if line.strip(" ."):
             logger.log(_LEVELS.get(level, logging.DEBUG), "%s", line)
 
-    llama_cpp.llama_log_set(write, ctypes.c_void_p(0))
-    return write
+    callback = llama_cpp.llama_log_callback(write)
+    llama_cpp.llama_log_set(callback, ctypes.c_void_p(0))
+    return callback

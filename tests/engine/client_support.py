@@ -6,6 +6,7 @@ import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from engine.client import EngineClient
 from engine.events import Event, Failed, Finished, Result
@@ -28,10 +29,10 @@ def said(result: Result, tokenizer: str = "bytes") -> ChatMessage:
     return ChatMessage("assistant", result.text, result.reasoning, result.token_ids, tokenizer)
 
 
-def question(*messages: ChatMessage | str, conversation: str = "chat", **fields: object) -> Submit:
+def question(*messages: ChatMessage | str, conversation: str = "chat", **fields: Any) -> Submit:
     """A submit with a name of its own; texts are user messages."""
     texts = tuple(user(m) if isinstance(m, str) else m for m in messages)
-    return Submit(f"request {next(_numbers)}", conversation, texts, **fields)  # type: ignore[arg-type]
+    return Submit(f"request {next(_numbers)}", conversation, texts, **fields)
 
 
 def finished(events: Iterable[Event]) -> Result:
@@ -47,8 +48,8 @@ def failed(events: Iterable[Event]) -> Failed:
     return last
 
 
-def ask(client: EngineClient, *messages: ChatMessage | str, **fields: object) -> Result:
-    return finished(client.submit(question(*messages, **fields)))  # type: ignore[arg-type]
+def ask(client: EngineClient, *messages: ChatMessage | str, **fields: Any) -> Result:
+    return finished(client.submit(question(*messages, **fields)))
 
 
 def until(events: Iterator[Event], kind: type[Event]) -> Event:

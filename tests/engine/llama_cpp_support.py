@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +32,9 @@ def opened_model(path: Path) -> Iterator[LoadedModel]:
 
 @contextmanager
 def opened_backend(
-    model: LoadedModel, context: int = 4096, **settings: object
+    model: LoadedModel, context: int = 4096, **settings: Any
 ) -> Iterator[LlamaCppBackend]:
-    backend = LlamaCppBackend(model, ContextSettings(context, **settings))  # type: ignore[arg-type]
+    backend = LlamaCppBackend(model, ContextSettings(context, **settings))
     try:
         yield backend
     finally:

@@ -10,7 +10,7 @@ import pytest
 from engine.backends.scripted_vocabulary import BOS, END
 from engine.chat import Chat, Prepared
 from engine.errors import ContextTooLong, UsageError
-from engine.events import Result, Usage
+from engine.events import FinishReason, Result, Usage
 from engine.messages import ChatMessage, SamplingOverrides
 from engine.request import Priority, Sampling
 from models.templates.formatter import ChatFormatter
@@ -43,12 +43,14 @@ def answer(text: str, *, ended: bool = True) -> ChatMessage:
     return ChatMessage("assistant", text, "", ids, "bytes")
 
 
-def result(prepared: Prepared, text: str, reason: str = "stop", ended: bool = True) -> Result:
+def result(
+    prepared: Prepared, text: str, reason: FinishReason = "stop", ended: bool = True
+) -> Result:
     return Result(
         text=text,
         reasoning="",
         token_ids=answer(text, ended=ended).ids,
-        finish_reason=reason,  # type: ignore[arg-type]
+        finish_reason=reason,
         seed=1,
         kv_type="f16",
         usage=Usage(),

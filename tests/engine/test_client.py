@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -241,7 +241,8 @@ def test_cancelling_what_has_ended_does_nothing(client: EngineClient) -> None:
 def test_closing_the_iterator_cancels(slow: EngineClient) -> None:
     events = slow.submit(question("repeat 3000 x"))
     until(events, Delta)
-    events.close()  # type: ignore[attr-defined]
+    assert isinstance(events, Generator)
+    events.close()
     started = time.monotonic()
     assert ask(slow, "b", conversation="other").text == "echo b"
     assert time.monotonic() - started < 10

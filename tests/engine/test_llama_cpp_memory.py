@@ -172,7 +172,7 @@ def test_growing_and_more_sequences_keep_the_answer(backend: LlamaCppBackend, ki
 
 
 def test_an_interrupt_between_calls_says_exactly_what_was_written(
-    backend: LlamaCppBackend, kind: str
+    backend: LlamaCppBackend, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = cold(backend, IDS)
     decode = backend._pool.context.decode
@@ -185,11 +185,11 @@ def test_an_interrupt_between_calls_says_exactly_what_was_written(
         backend.interrupt()
         return code
 
-    backend._pool.context.decode = decode_then_interrupt  # type: ignore[method-assign]
+    monkeypatch.setattr(backend._pool.context, "decode", decode_then_interrupt)
     rows = [Row(1, 0, prompt(100, seed=1), False), Row(0, 0, IDS, False)]
     with pytest.raises(Interrupted) as stopped:
         backend.forward(rows)
-    backend._pool.context.decode = decode  # type: ignore[method-assign]
+    monkeypatch.undo()
     assert calls == 1
     assert stopped.value.rows_done == (100, 0)
     backend.drop(1)

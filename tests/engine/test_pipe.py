@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import pytest
@@ -96,9 +97,10 @@ class Impostor:
 
 def test_only_messages_of_the_protocol_are_sent() -> None:
     Impostor.__name__ = "Cancel"
-    for wrong in (Stranger("r1"), Impostor("r1")):
+    strangers: tuple[Any, ...] = (Stranger("r1"), Impostor("r1"))
+    for wrong in strangers:
         with pytest.raises(PipeError):
-            encode(wrong)  # type: ignore[arg-type]
+            encode(wrong)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.chat import Prepared
-from engine.events import Delta, Event, Failed, Finished, PromptProgress, Result, Started
+from engine.events import (
+    Delta,
+    Event,
+    Failed,
+    Finished,
+    FinishReason,
+    PromptProgress,
+    Result,
+    Started,
+)
 from engine.failure import NOT_FINITE
 from engine.request import Request
 from engine.worker.publisher import INTERVAL_S, Publisher
 
 
-def make_result(reason: str = "stop", text: str = "") -> Result:
-    return Result(text, "", (), reason, 1, "f16")  # type: ignore[arg-type]
+def make_result(reason: FinishReason = "stop", text: str = "") -> Result:
+    return Result(text, "", (), reason, 1, "f16")
 
 
 def published(

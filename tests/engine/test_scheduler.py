@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +20,8 @@ from engine.scheduler import Plan, Scheduler
 from engine.sequence import Clocks, Sequence
 
 
-def facts(**options: int) -> BackendFacts:
-    return scripted_backend(context=1 << 17, min_recompute=2, **options).facts  # type: ignore[arg-type]
+def facts(**options: Any) -> BackendFacts:
+    return scripted_backend(context=1 << 17, min_recompute=2, **options).facts
 
 
 def sequence(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,9 +47,9 @@ def test_fork_park_restore_and_truncate_keep_the_history() -> None:
     ("options", "kept"), [({}, 7), ({"window": 2}, 5), ({"recurrent": True}, 5)]
 )
 def test_limited_backends_cut_to_fewer_lengths_and_say_so(
-    options: dict[str, int], kept: int
+    options: dict[str, Any], kept: int
 ) -> None:
-    backend = scripted_backend(**options)  # type: ignore[arg-type]
+    backend = scripted_backend(**options)
     logits(backend, 0, (1, 2, 3, 4, 5))
     backend.mark(0)
     logits(backend, 0, (6, 7, 8, 9, 10))

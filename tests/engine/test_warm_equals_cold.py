@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from engine.request import Limits, Priority, Request, Sampling
 from tests.engine.engine_runs import GREEDY, Clock, Rig, ask, cold
 
 BACKENDS: list[Callable[..., ScriptedBackend]] = [scripted_backend]
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "any length": {},
     "two left": {"min_recompute": 2},
     "window": {"window": 6, "min_recompute": 2},
@@ -30,9 +31,9 @@ KINDS = {
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
-def rig_of(kind: str, **config: int) -> Rig:
-    backend = scripted_backend(**KINDS[kind])  # type: ignore[arg-type]
-    return Rig(backend, EngineConfig(**config))  # type: ignore[arg-type]
+def rig_of(kind: str, **config: Any) -> Rig:
+    backend = scripted_backend(**KINDS[kind])
+    return Rig(backend, EngineConfig(**config))
 
 
 def turn(prompt: tuple[int, ...], said: tuple[int, ...], text: bytes) -> tuple[int, ...]:
