@@ -24,7 +24,7 @@ Stored chats.
   localchat chats [list]           the newest first
   localchat chats show ID          the branch on screen
   localchat chats search WORDS     where all the words stand
-  localchat chats export ID        all branches as JSON (--markdown: for reading)
+  localchat chats export ID        all branches, JSON (--markdown: for reading)
   localchat chats import FILE      a new chat from such a document
   localchat chats delete ID...     really gone, the engine's memory too
 """

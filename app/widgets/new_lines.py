@@ -30,7 +30,8 @@ class NewLines(Static):
             self._timer.resume()
         else:
             self._timer.pause()
-            self.call_later(self._count)
+            # The last lines are laid out first.
+            self.call_after_refresh(self._count)
 
     def _count(self) -> None:
         count = self._transcript.count_new_lines()

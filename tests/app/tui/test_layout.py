@@ -136,16 +136,17 @@ async def test_lines_that_come_below_the_view_are_counted_and_a_click_goes_there
     stage: Stage,
 ) -> None:
     gate = threading.Event()
-    lines = tuple(f"{number}. line\n" for number in range(1, 40))
-    script = Script(pieces=(*lines, "The end."), gate=gate, pause_s=0.01)
-    async with stage(size=(100, 24), client=ScriptedClient([Script(lines), script])) as it:
-        await it.ask("First.")
+    lines = "".join(f"{number}. line\n" for number in range(1, 40))
+    script = Script(pieces=(lines, lines + "\nThe end."), gate=gate)
+    async with stage(size=(100, 24), client=ScriptedClient([script])) as it:
         it.prompt.insert("Go.")
         await it.pilot.press("enter")
-        await it.until(lambda: len(it.transcript.turns) == 4)
-        it.transcript.scroll_home(animate=False)
-        await it.until(lambda: "▾" in it.text() and "new lines" in it.text())
+        await it.until(lambda: "39 line" in it.text())
+        it.transcript.scroll_to(y=5, animate=False, immediate=True)
+        it.transcript.release_anchor()
+        await it.pilot.pause()
         gate.set()
         await it.until(lambda: it.screen.answering.run is None)
+        await it.until(lambda: "▾" in it.text() and "new lines" in it.text())
         await it.pilot.click("#new-lines")
         await it.until(lambda: "The end." in it.text() and "new lines" not in it.text())
