@@ -17,7 +17,7 @@ from app.console import Console
 from app.errors import to_error_info
 from app.exit_codes import exit_code
 from app.line_options import option_pairs
-from app.options import apply_options, sampling_overrides
+from app.options import apply_options, load_options, sampling_overrides
 from app.result import error_object
 from app.session import Events, Options, Session
 from app.settings import Settings
@@ -61,6 +61,8 @@ class JsonMode:
         self._model = model
         self._console = console
         self._position = Position(chat_id)
+        self._loaded = load_options(settings, session.paths)
+        """What the engine was loaded with, before the first line or by one."""
         self._actions: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
             "edit": self._edit,
             "user": self._user,
@@ -151,9 +153,15 @@ class JsonMode:
         self._position.chat_id = self._session.history.message(message_id).chat_id
 
     def _options(self, request: Mapping[str, Any]) -> Options:
-        """The line's options over those of the command line; engine settings load again."""
+        """The line's options over those of the command line; other engine settings load again.
+
+        The same ones do not, so that an engine that is dead is started after the question is on
+        disk.
+        """
         settings = apply_options(self._settings, option_pairs(request.get("options", {})))
-        self._session.load(self._model, settings=settings)
+        if load_options(settings, self._session.paths) != self._loaded:
+            self._session.load(self._model, settings=settings)
+            self._loaded = load_options(settings, self._session.paths)
         sampling = settings.sampling
         return Options(
             sampling=sampling_overrides(settings),
