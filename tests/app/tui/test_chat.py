@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from app.messages import ChatChosen
+from app.screens.page import LinesPage
 from app.settings import ChatSettings, Settings
 from app.store.conversation import AnswerInfo
 from app.widgets.answer import AnswerTurn
@@ -151,8 +152,8 @@ async def test_details_say_why_an_answer_failed(stage: Stage) -> None:
     async with stage(size=(100, 60), client=ScriptedClient([Script(failure=failure)])) as it:
         await it.ask("Go.")
         await it.pilot.press("f2")
-        await it.until(lambda: it.app.screen is not it.screen)
-        assert "Signal 6." in it.text()
+        await it.until(lambda: isinstance(it.app.screen, LinesPage))
+        assert "The engine stopped.\nSignal 6." in dict(it.app.screen.lines)["error"]
 
 
 async def test_an_answer_that_went_on_no_longer_says_why_it_had_failed(stage: Stage) -> None:
