@@ -18,6 +18,7 @@ from llama_cpp import llama_cpp
 from engine.bench.chain import Chain
 
 CALL_TOKENS = 512
+GGML_TYPE_BF16 = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class BareLoop:
             raise MemoryError("llama.cpp made no context for the bare loop")
         self._memory: Any = llama_cpp.llama_get_memory(self._context)
         self._batch: Any = llama_cpp.llama_batch_init(CALL_TOKENS, 0, 1)
+        self._type_k = shape.type_k
         self.length = 0
 
     def read(self, ids: Sequence[int]) -> int:
@@ -104,7 +106,10 @@ class BareLoop:
 
     @property
     def can_shift(self) -> bool:
-        return bool(llama_cpp.llama_memory_can_shift(self._memory))
+        """Not bf16 keys: llama.cpp ends the process where it would have to rotate them."""
+        return self._type_k != GGML_TYPE_BF16 and bool(
+            llama_cpp.llama_memory_can_shift(self._memory)
+        )
 
     def shift(self, sequence: int, by: int) -> None:
         llama_cpp.llama_memory_seq_add(self._memory, sequence, 0, -1, by)

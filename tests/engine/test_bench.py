@@ -11,7 +11,7 @@ import pytest
 from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.loader import load_model
 from engine.backends.llama_cpp.model import LoadedModel
-from engine.backends.llama_cpp.settings import BackendOptions
+from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
 from engine.bench import measure
 from engine.bench.__main__ import opened, shape_of
 from engine.bench.bare import BareLoop
@@ -100,3 +100,14 @@ def test_a_copied_depth_computes_as_the_same_text_that_was_read(
     bench.engine.begin([*ids, *bench.ids[:4]], 2, "deep")
     usage = bench.engine.finish().usage
     assert (usage.restored_tokens, usage.computed_tokens) == (depth, 4)
+
+
+@pytest.mark.model
+def test_keys_that_cannot_be_rotated_are_read_and_not_moved(model: LoadedModel) -> None:
+    backend = LlamaCppBackend(model, ContextSettings(512, "bf16"))
+    loop = BareLoop(model.handle, model.vocab_size, shape_of(backend))
+    try:
+        assert not loop.can_shift
+    finally:
+        loop.close()
+        backend.close()
