@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.app.program import COMMAND, environment, run_program
@@ -146,6 +149,9 @@ def test_every_turn_of_a_branching_chat_computes_only_what_is_new(
         oracle.expect(answer)
     assert objects[12]["finish_reason"] == "cancelled"
     assert len(objects[12]["token_ids"]) == 3
+    said = {answer["message_id"]: answer["token_ids"] for answer in objects if "text" in answer}
+    for repeated, before in ((9, 8), (10, 8), (29, 28)):
+        assert said[repeated] == said[before], (repeated, before)
     assert objects[3]["usage"]["computed_tokens"] < objects[3]["usage"]["prompt_tokens"] // 2
 
     again = run_program(
@@ -159,18 +165,60 @@ def test_every_turn_of_a_branching_chat_computes_only_what_is_new(
     assert answer["usage"]["restored_tokens"] > 0
 
 
+@pytest.mark.parametrize(("first_tokens", "canonical"), [(1, "off"), (6, "on")])
 def test_greedy_answers_are_the_same_with_and_without_a_warm_cache(
-    tmp_path: Path, starter_model: Path
+    tmp_path: Path, starter_model: Path, first_tokens: int, canonical: str
 ) -> None:
-    model = ("-m", str(starter_model), *FAST)
-    script = lines({"user": "Name a colour."}, {"user": "Another one?"})
-    warm = run_program(tmp_path / "a", "chat", "--json", *model, stdin=script)
-    first, second = warm.objects
-    cold = run_program(
-        tmp_path / "b", "chat", "--json", *model, stdin=lines({"user": "Name a colour."})
+    """Where all that is reused was read as a prompt: nothing of the first answer is, or it was read
+    again while the program waited.
+    """
+    model = ("-m", str(starter_model), "-o", f"canonical={canonical}", *FAST)
+    home = tmp_path / "warm"
+    process = subprocess.Popen(
+        [*COMMAND, "chat", "--json", *model],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**environment(home), "LOCALCHAT_ENGINE_SELF_TUNE": "off"},
     )
-    assert cold.objects[0]["token_ids"] == first["token_ids"]
-    assert second["usage"]["reused_tokens"] + second["usage"]["restored_tokens"] > 0
+    question = {"user": "Name a colour.", "options": {"max_tokens": first_tokens}}
+    first = answer_to(process, question)
+    assert len(first["token_ids"]) == first_tokens
+    wait_until_quiet(process.pid)
+    warm = answer_to(process, {"user": "Tell me a little more about it."})
+    process.communicate(timeout=30)
+    read = first["usage"]["prompt_tokens"]
+    found = warm["usage"]["reused_tokens"] + warm["usage"]["restored_tokens"]
+    assert found > read + first_tokens if canonical == "on" else found == read
+
+    alone = tmp_path / "cold"
+    shutil.copytree(home / "data", alone / "data")
+    same = lines({"regenerate": warm["message_id"]})
+    outcome = run_program(alone, "chat", "--json", *model, stdin=same)
+    (cold,) = outcome.objects
+    assert cold["usage"]["computed_tokens"] == cold["usage"]["prompt_tokens"]
+    assert cold["usage"]["prompt_tokens"] == warm["usage"]["prompt_tokens"]
+    assert cold["token_ids"] == warm["token_ids"]
+
+
+def answer_to(process: subprocess.Popen[bytes], request: object) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(lines(request).encode())
+    process.stdin.flush()
+    answer: dict[str, Any] = json.loads(process.stdout.readline())
+    assert "error" not in answer, answer
+    return answer
+
+
+def wait_until_quiet(pid: int) -> None:
+    """Until the program has computed nothing for a while."""
+    children = psutil.Process(pid).children(recursive=True)
+    used, since = -1.0, time.monotonic()
+    while time.monotonic() - since < 1.0:
+        time.sleep(0.1)
+        now = sum(sum(child.cpu_times()[:2]) for child in children)
+        if now > used + 0.02:
+            used, since = now, time.monotonic()
 
 
 def test_a_signal_ends_the_answer_prints_it_and_the_status_is_130(
@@ -200,7 +248,6 @@ def test_a_signal_ends_the_answer_prints_it_and_the_status_is_130(
 def wait_for_text(home: Path) -> None:
     """Until the first words of an answer are on disk."""
     import sqlite3
-    import time
 
     database = home / "data" / "chats.sqlite3"
     for _ in range(600):
