@@ -19,17 +19,19 @@ if TYPE_CHECKING:
 
 
 def run(paths: Paths, settings: Settings, model: str | None = None) -> int:
-    """Opens the chat screen; returns the exit status. The terminal is restored in any case."""
+    """Opens the chat screen; returns the exit status. The terminal is restored in any case.
+
+    Raises StorageError before the terminal is touched where there can be no log.
+    """
     from app.terminal import run_guarded
 
+    prepare_log(paths)
     return run_guarded(partial(run_here, paths, settings, model), paths.log)
 
 
 def run_here(paths: Paths, settings: Settings, model: str | None) -> int:
     """The program without its guarding parent."""
     from app.application import LocalchatApp
-
-    prepare_log(paths)
 
     def open_session() -> Session:
         from app.startup import open_session
@@ -52,10 +54,14 @@ def driver_class() -> type[Driver] | None:
 
 def prepare_log(paths: Paths) -> None:
     """Warnings and log records go to the file, never to the screen."""
+    from app.errors import file_error
     from app.paths import make_folder
 
     make_folder(paths.log.parent)
-    descriptor = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        descriptor = os.open(paths.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise file_error(error, paths.log) from error
     logging.basicConfig(
         stream=os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace"),
         level=logging.WARNING,

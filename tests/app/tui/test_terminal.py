@@ -22,6 +22,7 @@ import pytest
 
 from app.paths import Paths
 from app.store.history import History
+from tests.bench.terminal import Terminal as Program
 
 ROOT = Path(__file__).parents[3]
 PATIENCE_S = 30.0
@@ -197,3 +198,31 @@ def test_warnings_of_the_program_go_to_the_log_and_not_to_the_screen(
     assert "Warning" not in terminal.text
     terminal.type("\x11")
     assert terminal.ended() == 0
+
+
+def ended_at_start(home: Path) -> tuple[int, str]:
+    """Status and words of the real program where it never comes to a screen."""
+    program = Program(home)
+    try:
+        status = program.process.wait(PATIENCE_S)
+        time.sleep(0.3)  # what is still in the pseudo-terminal is read
+        return status, program.written.decode()
+    finally:
+        program.close()
+
+
+@pytest.mark.parametrize("name", ["state", "state/localchat.log"])
+def test_where_no_log_can_be_written_the_program_says_so_before_any_screen(
+    tmp_path: Path, name: str
+) -> None:
+    home = tmp_path / "home"
+    if name == "state":
+        (home / name).write_text("a file where the folder should be")
+    else:
+        (home / name).mkdir(parents=True)
+    status, words = ended_at_start(home)
+    assert status == 1
+    assert str(home / name) in words.replace("\r\n", "")
+    assert "Check the path." in words or "Move the folder away" in words
+    assert "Traceback" not in words
+    assert "\x1b[?1049h" not in words
