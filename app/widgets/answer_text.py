@@ -19,6 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.sanitize import clean
+from app.widgets.extent import settled_extent
 from app.widgets.markdown import LineCutter, blocks, links, make_parser
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class AnswerText(Widget):
             super().__init__()
             self.href = href
 
+    virtual_size = settled_extent()
     DEFAULT_CSS = "AnswerText { height: auto; width: 1fr; }"
 
     def __init__(self, text: str = "") -> None:

@@ -18,6 +18,7 @@ from textual.widgets import Static
 from app.store.conversation import Message
 from app.widgets import words
 from app.widgets.answer import AnswerTurn
+from app.widgets.extent import settled_extent
 from app.widgets.turn import QuestionTurn, Turn
 
 FIRST = 4
@@ -31,8 +32,16 @@ MOST = 80
 """While a chat grows, turns beyond this many leave the top of the screen."""
 
 
+class Turns(Vertical):
+    """The column of turns."""
+
+    virtual_size = settled_extent()
+
+
 class Transcript(VerticalScroll, can_focus=False):
     """Turn widgets, oldest first."""
+
+    virtual_size = settled_extent()
 
     def __init__(self, continue_key: str = "ctrl+e") -> None:
         super().__init__(id="transcript")
@@ -40,7 +49,7 @@ class Transcript(VerticalScroll, can_focus=False):
         self._above: list[Message] = []
         self._siblings: Mapping[int, tuple[int, ...]] = {}
         self._older = Static(markup=False, id="older")
-        self._column = Vertical(id="turns")
+        self._column = Turns(id="turns")
         """Never shorter than the view: an anchored scroll view would put a short chat at its
         lower edge.
         """

@@ -12,6 +12,7 @@ from app.keys import bindings
 from app.sanitize import clean
 from app.store.conversation import Message
 from app.widgets import words
+from app.widgets.extent import settled_extent
 from app.widgets.turn_header import TurnHeader
 
 SHOWN_CHARACTERS = 4_000
@@ -24,6 +25,7 @@ class Turn(Vertical, can_focus=True):
     """A message on screen. The message is the truth; what is drawn may be less."""
 
     BINDINGS = bindings("turn")
+    virtual_size = settled_extent()
 
     class Acted(TextualMessage):
         """A key of this turn was pressed; the screen owns what happens."""

@@ -35,7 +35,7 @@ ANSWER_TOKENS = 200
 @contextmanager
 def busy_program() -> Iterator[None]:
     """Its parent ends at once, so that it is nobody's child."""
-    command = f"{sys.executable} -c 'while True: pass' >/dev/null & echo $!"
+    command = f"{sys.executable} -c 'while True: pass' >/dev/null 2>&1 & echo $!"
     started = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True)
     try:
         yield

@@ -23,7 +23,7 @@ from tests.app.program import COMMAND, environment
 
 READY = b"Everything stays on this machine."
 PATIENCE_S = 180.0
-_LOOK_S = 0.002
+_LOOK_S = 0.1
 
 
 class Terminal:
@@ -43,6 +43,7 @@ class Terminal:
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
         os.close(slave)
+        self._changed = threading.Condition()
         self.written = bytearray()
         self.written_at = self.started
         threading.Thread(target=self._read, daemon=True).start()
@@ -53,19 +54,24 @@ class Terminal:
                 data = os.read(self._master, 65_536)
             except OSError:
                 return
-            self.written += data
-            self.written_at = time.perf_counter()
+            with self._changed:
+                self.written += data
+                self.written_at = time.perf_counter()
+                self._changed.notify_all()
 
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
     def until(self, condition: Callable[[], object]) -> float:
-        """Seconds until the condition held."""
+        """Seconds until the condition held; looks when something was written: looking all the time
+        would take a core from the program.
+        """
         started = time.perf_counter()
-        while not condition():
-            if time.perf_counter() - started > PATIENCE_S:
-                raise TimeoutError(bytes(self.written[-2000:]))
-            time.sleep(_LOOK_S)
+        with self._changed:
+            while not condition():
+                if time.perf_counter() - started > PATIENCE_S:
+                    raise TimeoutError(bytes(self.written[-2000:]))
+                self._changed.wait(_LOOK_S)
         return time.perf_counter() - started
 
     def until_shown(self, text: bytes) -> float:

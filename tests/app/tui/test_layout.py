@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Footer
 from app.widgets.sidebar import Sidebar
 from tests.app.tui.fakes import Script, ScriptedClient
@@ -150,3 +151,25 @@ async def test_lines_that_come_below_the_view_are_counted_and_a_click_goes_there
         await it.until(lambda: "▾" in it.text() and "new lines" in it.text())
         await it.pilot.click("#new-lines")
         await it.until(lambda: "The end." in it.text() and "new lines" not in it.text())
+
+
+async def test_a_line_of_a_growing_answer_is_laid_out_once(stage: Stage) -> None:
+    gate = threading.Event()
+    lines = "".join(f"{number}. line\n" for number in range(1, 40))
+    script = Script(pieces=(lines, "The end."), gate=gate)
+    async with stage(size=(80, 24), client=ScriptedClient([script])) as it:
+        it.prompt.insert("Go.")
+        await it.pilot.press("enter")
+        await it.until(lambda: "39 line" in it.text())
+        body = it.transcript.last_answer.query_one(AnswerText)
+        layouts: list[object] = []
+        it.screen.screen_layout_refresh_signal.subscribe(it.transcript, layouts.append)
+        for number in range(40, 50):
+            body.add(f"{number}. line\n")
+            body.draw()
+            await it.until(lambda: len(body._lines) == body.size.height)
+            await it.pilot.pause(0.1)
+        assert "49 line" in it.text()
+        assert len(layouts) < 15  # one for each, and what was still under way
+        gate.set()
+        await it.until(lambda: it.screen.answering.run is None)
