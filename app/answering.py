@@ -12,7 +12,7 @@ from app.console import Console
 from app.exit_codes import exit_code
 from app.interrupt import Interruption
 from app.result import error_object, result_object
-from app.session import Answered, Events, Notice, Saved, Session, SessionEvent
+from app.session import Answered, Events, Saved, Session, SessionEvent
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress
 
 
@@ -57,8 +57,6 @@ class Answering:
             self._show_delta(event)
         elif isinstance(event, PromptProgress):
             self._console.status(reading(event))
-        elif isinstance(event, Notice):
-            self._console.note_faint(event.text)
 
     def _show_delta(self, delta: Delta) -> None:
         if delta.reasoning and not self._thinking:

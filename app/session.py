@@ -31,14 +31,14 @@ from app.submission import (
     require_text,
 )
 from app.titles import tidy_title
-from app.turn import Answered, Notice, Saved, SessionEvent, Turn
+from app.turn import Answered, Saved, SessionEvent, Turn
 from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
 from engine.events import Failed, Finished, Result, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
 from engine.request import Priority
 
-__all__ = ["Answered", "Events", "Notice", "Options", "Saved", "Session", "SessionEvent"]
+__all__ = ["Answered", "Events", "Options", "Saved", "Session", "SessionEvent"]
 
 Events = Generator[SessionEvent, None, None]
 

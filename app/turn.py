@@ -42,14 +42,7 @@ class Answered:
     message_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something done differently from what was asked."""
-
-    text: str
-
-
-SessionEvent = Saved | Started | PromptProgress | Delta | Answered | Failed | Notice
+SessionEvent = Saved | Started | PromptProgress | Delta | Answered | Failed
 
 STATUS_OF: dict[str, Status] = {
     "stop": "complete",

@@ -186,16 +186,14 @@ class Answering:
         await transcript.prune()
 
     async def handle(self, event: SessionEvent) -> None:
-        from app.session import Answered, Notice
+        from app.session import Answered
 
         run = self.run
         if run is None:
             return
         if isinstance(event, (Started, Delta)):
             run.take(event)
-        if isinstance(event, Notice):
-            self.screen.tell(event.text)
-        elif isinstance(event, Failed):
+        if isinstance(event, Failed):
             await self._failed(run, event.cause)
         elif isinstance(event, Answered):
             await self._answered(run, event.message)

