@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,11 +16,13 @@ from textual.app import App, SystemCommand
 from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from app import messages as m
 from app.keys import KEYS, bindings, unknown_ids
 from app.screens.chat import ChatScreen
 from app.slash import SLASHES
+from app.terminal import CRASHED
 from app.themes import NAMES, THEMES, theme_name
 
 if TYPE_CHECKING:
@@ -130,6 +133,25 @@ class LocalchatApp(App[int]):
         finally:
             self.call_from_thread(self.exit, status, status)
 
+    def _handle_exception(self, error: Exception) -> None:
+        """A defect ends the program. The log gets the traceback and the terminal none of it:
+        Textual's own shows local variables, texts of chats among them.
+        """
+        import logging
+
+        logging.getLogger("localchat").critical("ended by a defect", exc_info=cause_of(error))
+        session = self.chat_screen.stored_session
+        if session is not None:
+            with suppress(Exception):
+                session.cancel()  # an answer that runs is stored, and does not hold up the end
+        super()._handle_exception(error)
+        self._exit_renderables.clear()
+        self._return_code = CRASHED
+
+    def _fatal_error(self) -> None:
+        """Ends without Textual's traceback."""
+        self._close_messages_no_wait()
+
     # ---- keys and commands
 
     def action_help(self) -> None:
@@ -151,3 +173,8 @@ class LocalchatApp(App[int]):
             yield SystemCommand(f"/{slash.name} {slash.argument}".strip(), slash.help, run)
         for name, theme in NAMES.items():
             yield SystemCommand(f"Theme: {name}", "colours", partial(setattr, self, "theme", theme))
+
+
+def cause_of(error: Exception) -> BaseException:
+    """What a worker raised, where Textual has wrapped it."""
+    return error.error if isinstance(error, WorkerFailed) else error

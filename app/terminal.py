@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from app.sanitize import single_line
+
 RESET = (
     "\x1b[<u"  # keyboard protocol; before leaving the alternate screen, which has its own
     "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l"  # mouse
@@ -29,7 +31,7 @@ GRACE_S = 5
 """How long a child that was asked to end may take to save and leave."""
 
 CRASHED = 70
-"""Status of a child whose front end raised."""
+"""Status of a front end that raised, or that ended itself by a defect and has logged it."""
 
 FORWARDED = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
 
@@ -40,7 +42,10 @@ def run_guarded(front_end: Callable[[], int], log: Path | None = None) -> int:
     Without a terminal, or on a system without fork, it runs here and nothing is guarded.
     """
     if not hasattr(os, "fork") or not sys.stdin.isatty():
-        return front_end()
+        status = front_end()
+        if status == CRASHED:
+            tell_crash(log)
+        return status
     settings = line_settings()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -51,6 +56,8 @@ def run_guarded(front_end: Callable[[], int], log: Path | None = None) -> int:
     status = wait(pid)
     if status >= 128 or status == CRASHED:
         restore(settings)
+    if status == CRASHED:
+        tell_crash(log)
     return status
 
 
@@ -90,6 +97,14 @@ def write_crash(log: Path | None, text: str) -> None:
             file.write(text)
     except OSError:
         pass  # a full or missing disk must not keep the terminal from being restored
+
+
+def tell_crash(log: Path | None) -> None:
+    """One sentence on the restored terminal; the rest may hold texts of chats and is in the log."""
+    where = f" The log says where: {single_line(str(log))}" if log is not None else ""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"localchat ended by a defect of its own.{where}\n")
+        sys.stderr.flush()
 
 
 def wait(pid: int) -> int:

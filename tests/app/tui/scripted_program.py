@@ -1,8 +1,14 @@
-"""The whole program on a real terminal, over a scripted engine: `python -m … FOLDER [slow]`."""
+"""The whole program on a real terminal, over a scripted engine: `python -m … FOLDER [KIND]`.
+
+Kinds: `slow` and `markdown` are answers; `warn` warns, `crash` raises in a handler, `crash-early`
+before there is a screen.
+"""
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -39,9 +45,33 @@ def markdown_pieces() -> list[str]:
     return [text[index : index + 40] for index in range(0, len(text), 40)]
 
 
+class Misbehaving(LocalchatApp):
+    """Does what its kind says once there is a file `now` in its folder."""
+
+    CSS_PATH = str(Path(app.session.__file__).with_name("app.tcss"))
+    kind = ""
+    folder = Path()
+
+    def on_mount(self) -> None:
+        self.set_interval(0.05, self._look)
+
+    def _look(self) -> None:
+        if not (self.folder / "now").exists():
+            return
+        (self.folder / "now").unlink()
+        if self.kind == "warn":
+            warnings.warn("a warning of Python", stacklevel=1)
+            logging.getLogger("somebody").warning("a record of a logger")
+            self.chat_screen.tell("It has warned.")
+        else:
+            secret = "the text of a chat"
+            self.title = str(len(secret) // 0)
+
+
 def program(folder: Path, kind: str) -> int:
     """What the parent guards."""
-    prepare_log(Paths.under(folder))
+    if kind == "crash-early":
+        raise ZeroDivisionError("before there is a screen")
     settings = Settings()
     model = folder / "model.gguf"
     model.write_bytes(b"GGUF")
@@ -50,11 +80,13 @@ def program(folder: Path, kind: str) -> int:
     def open_session() -> Session:
         return make_session(folder, ScriptedClient(scripts(kind)), settings)
 
-    screen = LocalchatApp(open_session, settings, None, driver_class())
+    screen = Misbehaving(open_session, settings, None, driver_class())
+    screen.kind, screen.folder = kind, folder
     screen.run()
     return screen.return_code or 0
 
 
 if __name__ == "__main__":
     place, what = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+    prepare_log(Paths.under(place))
     sys.exit(run_guarded(partial(program, place, what), Paths.under(place).log))

@@ -22,6 +22,7 @@ import pytest
 
 from app.paths import Paths
 from app.store.history import History
+from app.terminal import CRASHED
 from tests.bench.terminal import Terminal as Program
 
 ROOT = Path(__file__).parents[3]
@@ -106,19 +107,28 @@ class Terminal:
 
 
 @pytest.fixture
-def open_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
+def begin_terminal(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
     opened: list[Terminal] = []
 
     def begin(kind: str = "") -> Terminal:
         terminal = Terminal(tmp_path / "folder", kind)
         opened.append(terminal)
-        terminal.until(lambda: "Everything stays on this machine." in terminal.text)
         return terminal
 
     (tmp_path / "folder").mkdir()
     yield begin
     for terminal in opened:
         terminal.close()
+
+
+@pytest.fixture
+def open_terminal(begin_terminal: Callable[..., Terminal]) -> Callable[..., Terminal]:
+    def opened(kind: str = "") -> Terminal:
+        terminal = begin_terminal(kind)
+        terminal.until(lambda: "Everything stays on this machine." in terminal.text)
+        return terminal
+
+    return opened
 
 
 def test_a_models_text_adds_no_sequence_to_the_terminal(
@@ -192,12 +202,66 @@ def test_a_killed_parent_takes_the_front_end_along_and_leaves_a_working_terminal
 
 
 def test_warnings_of_the_program_go_to_the_log_and_not_to_the_screen(
-    open_terminal: Callable[..., Terminal],
+    open_terminal: Callable[..., Terminal], tmp_path: Path
 ) -> None:
-    terminal = open_terminal()
-    assert "Warning" not in terminal.text
+    terminal = open_terminal("warn")
+    (tmp_path / "folder" / "now").touch()
+    terminal.until(lambda: "It has warned." in terminal.text)
     terminal.type("\x11")
     assert terminal.ended() == 0
+    log = Paths.under(tmp_path / "folder").log.read_text()
+    for said in ("UserWarning: a warning of Python", "a record of a logger"):
+        assert said in log
+        assert said.encode() not in terminal.written
+    assert b"arning" not in terminal.written
+
+
+def test_a_defect_ends_with_one_sentence_and_its_traceback_in_the_log_only(
+    open_terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    terminal = open_terminal("crash")
+    (tmp_path / "folder" / "now").touch()
+    assert terminal.ended() == CRASHED
+    terminal.assert_restored()
+    assert_told_of_a_defect(terminal, Paths.under(tmp_path / "folder").log)
+
+
+def test_a_defect_while_an_answer_is_written_keeps_what_came(
+    open_terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    terminal = open_terminal("slow")
+    terminal.until(lambda: "8k · fits" in terminal.text)
+    terminal.type("Hi\r")
+    terminal.until(lambda: "word3" in terminal.text)
+    (tmp_path / "folder" / "now").touch()
+    assert terminal.ended() == CRASHED
+    terminal.assert_restored()
+    paths = Paths.under(tmp_path / "folder")
+    history = History.open(paths.database, paths.locks)
+    answer = history.path(1)[-1]
+    assert answer.text.startswith("word0 word1 ")
+    assert answer.status == "stopped"
+    assert history.notices == []
+    history.close()
+
+
+def test_a_defect_before_there_is_a_screen_is_told_too(
+    begin_terminal: Callable[..., Terminal], tmp_path: Path
+) -> None:
+    terminal = begin_terminal("crash-early")
+    assert terminal.ended() == CRASHED
+    terminal.assert_restored()
+    assert b"\x1b[?1049h" not in terminal.written
+    assert_told_of_a_defect(terminal, Paths.under(tmp_path / "folder").log)
+
+
+def assert_told_of_a_defect(terminal: Terminal, log: Path) -> None:
+    words = terminal.written.decode()
+    assert words.endswith(f"ended by a defect of its own. The log says where: {log}\r\n")
+    for kept in ("Traceback", "ZeroDivisionError", "the text of a chat"):
+        assert kept not in words
+    assert "ZeroDivisionError" in log.read_text()
+    assert "the text of a chat" not in log.read_text()
 
 
 def ended_at_start(home: Path) -> tuple[int, str]:
