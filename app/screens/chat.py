@@ -221,6 +221,7 @@ class ChatScreen(Screen[None]):
     @on(m.Submitted)
     async def _submitted(self, event: m.Submitted) -> None:
         self.query_one(Completions).show(())
+        self.draft.count("")
         line = parse(event.text)
         if line is not None:
             self.commands.run(line)

@@ -173,3 +173,12 @@ async def test_a_line_of_a_growing_answer_is_laid_out_once(stage: Stage) -> None
         assert len(layouts) < 15  # one for each, and what was still under way
         gate.set()
         await it.until(lambda: it.screen.answering.run is None)
+
+
+async def test_the_tokens_of_a_sent_draft_are_no_longer_shown(stage: Stage) -> None:
+    async with stage() as it:
+        it.prompt.insert("One two three.")
+        await it.until(lambda: "3 tokens" in str(it.prompt.border_subtitle))
+        await it.pilot.press("enter")
+        await it.until(lambda: it.path() and it.screen.answering.run is None)
+        await it.until(lambda: str(it.prompt.border_subtitle).startswith("0 tokens"))
