@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 DESCRIPTION = """\
-Measure this machine with a model: reading a prompt (pp512), writing (tg128),
-writing at a depth of 4,096 tokens, and twenty short turns. Each is measured
-for the engine and for a bare loop of the same library, in turns; the ratio is
-engine / bare. Under a minute with the starter.
+Measure this machine with a model: reading a prompt (pp512), writing the
+likeliest tokens (tg128) and sampled ones, writing at a depth of 4,096 tokens,
+and twenty short turns. Each is measured for the engine and for a bare loop of
+the same library, in turns; the ratio is engine / bare. The bare loop samples
+with llama.cpp's own chain. Under a minute with the starter.
 """
 
 EXAMPLES = """\
