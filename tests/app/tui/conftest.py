@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.store.conversation import Message
 from app.widgets.prompt import Prompt
 from app.widgets.transcript import Transcript
+from engine.client import EngineClient
 from tests.app.tui.fakes import ScriptedClient, fill, make_session
 
 PATIENCE_S = 8.0
@@ -31,8 +32,9 @@ class Stage:
 
     app: LocalchatApp
     pilot: Pilot[int]
-    client: ScriptedClient
+    client: EngineClient
     told: list[str]
+    patience_s: float = PATIENCE_S
 
     @property
     def screen(self) -> ChatScreen:
@@ -54,7 +56,7 @@ class Stage:
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Waits for a state, never for a time."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + self.patience_s
         while not condition():
             assert time.monotonic() < end, f"the state did not come; the screen:\n{self.text()}"
             await self.pilot.pause()
@@ -97,10 +99,11 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., obje
     @asynccontextmanager
     async def opened(
         size: tuple[int, int] = (100, 30),
-        client: ScriptedClient | None = None,
+        client: EngineClient | None = None,
         settings: Settings | None = None,
         chats: Sequence[Sequence[tuple[str, str]]] = (),
         wait: bool = True,
+        patience_s: float = PATIENCE_S,
     ) -> AsyncIterator[Stage]:
         engine = client or ScriptedClient()
         chosen = settings or Settings()
@@ -121,14 +124,14 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., obje
 
         monkeypatch.setattr(app, "notify", remember)
         async with app.run_test(size=size) as pilot:
-            it = Stage(app, pilot, engine, told)
+            it = Stage(app, pilot, engine, told, patience_s)
             if wait:
                 await it.until(lambda: app.chat_screen.loaded is not None)
                 await pilot.pause()
             try:
                 yield it
             finally:
-                for script in engine.scripts:
+                for script in engine.scripts if isinstance(engine, ScriptedClient) else ():
                     if script.gate is not None:
                         script.gate.set()
                 session = app.chat_screen.stored_session

@@ -188,10 +188,8 @@ def make_result(text: str, reasoning: str, finish: FinishReason, script: Script)
     )
 
 
-def make_session(
-    folder: Path, client: ScriptedClient, settings: Settings, model: Path | None = None
-) -> Session:
-    """A real session and store in `folder` over a scripted engine; `model` is any file."""
+def make_session(folder: Path, client: EngineClient, settings: Settings) -> Session:
+    """A real session and store in `folder` over an engine."""
     paths = Paths.under(folder).ensure()
     history = History.open(paths.database, paths.locks)
     return Session(history, client, settings, paths)
