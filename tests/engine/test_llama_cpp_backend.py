@@ -15,6 +15,7 @@ from engine.backends.base import Parked, Row
 from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.loader import LoadCancelled, load_model
 from engine.backends.llama_cpp.model import LoadedModel
+from engine.backends.llama_cpp.saved_state import read_state, write_state
 from engine.backends.llama_cpp.settings import BackendOptions
 from engine.errors import Interrupted, OutOfRoom, UsageError
 from tests.engine.llama_cpp_support import (
@@ -44,18 +45,30 @@ def backend(model: LoadedModel) -> Iterator[LlamaCppBackend]:
         yield opened
 
 
-def test_park_restore_fork_and_truncate_keep_every_bit(backend: LlamaCppBackend) -> None:
-    expected = cold(backend, IDS)
-    feed(backend, 0, (*IDS, 5, 6, 7))
-    assert backend.truncate(0, 328) == 328
-    assert np.array_equal(feed(backend, 0, IDS[328:]), expected)
-    backend.fork(0, 3, 300)
-    backend.drop(0)
-    assert np.array_equal(feed(backend, 3, IDS[300:]), expected)
-    parked = backend.park(3)
-    assert parked.positions is None
-    assert backend.restore(parked, 1, 310) == 310
-    assert np.array_equal(feed(backend, 1, IDS[310:]), expected)
+@pytest.mark.parametrize("kv_type", ["f16", "bf16", "k8", "q8", "k8v4"])
+def test_park_restore_fork_and_truncate_keep_every_bit(
+    model: LoadedModel, kv_type: str, tmp_path: Path
+) -> None:
+    with opened_backend(model, kv_type=kv_type) as backend:
+        assert backend.facts.kv_type == kv_type
+        expected = cold(backend, IDS)
+        feed(backend, 0, (*IDS, 5, 6, 7))
+        assert backend.truncate(0, 328) == 328
+        assert np.array_equal(feed(backend, 0, IDS[328:]), expected)
+        backend.fork(0, 3, 300)
+        backend.drop(0)
+        assert np.array_equal(feed(backend, 3, IDS[300:]), expected)
+        parked = backend.park(3)
+        assert parked.positions is None
+        assert backend.restore(parked, 1, 310) == 310
+        assert np.array_equal(feed(backend, 1, IDS[310:]), expected)
+        backend.drop(1)
+        assert write_state(tmp_path, "chat", "print", IDS, parked, 1 << 30)
+    saved = read_state(tmp_path, "chat", "print")
+    assert saved is not None
+    with opened_backend(model, kv_type=kv_type) as later:
+        assert later.restore(saved.parked, 2, 290) == 290
+        assert np.array_equal(feed(later, 2, IDS[290:]), expected)
 
 
 @pytest.mark.parametrize("chunk", [2, 37, 64, 127, 129, 200, 257])
