@@ -137,21 +137,29 @@ def test_typed_control_tokens_stay_text(
 
 
 @pytest.mark.model
-def test_sampled_ids_continue_the_prompt_of_the_turn_before(
-    starter: GGUFTokenizer, formatters: dict[str, ChatFormatter]
+@pytest.mark.parametrize("name", [*chat_templates.ALL, "starter"])
+def test_the_ids_of_a_turn_continue_those_of_the_turn_before(
+    starter: GGUFTokenizer, formatters: dict[str, ChatFormatter], name: str
 ) -> None:
-    answer = "The answer is 42, isn't it?"
-    odd = tuple(i for letter in answer for i in starter.encode(letter))
-    assert odd != starter.encode(answer)
-    for name in ("chatml", "starter", "llama3", "qwen3"):
-        formatter = formatters[name]
-        before = formatter.prompt(turns_of(["q"]), options=FormatOptions(DATE)).ids
-        after = formatter.prompt(
-            turns_of(["q", answer, "more"]), {1: KeptIds((*odd, 2))}, FormatOptions(DATE)
-        )
-        assert after.ids[: len(before) + len(odd)] == before + odd, name
-        assert after.reused == (1,)
-        assert after.retokenised == ()
+    formatter = formatters[name]
+    texts = ["q"]
+    kept: dict[int, KeptIds] = {}
+    before: tuple[int, ...] = ()
+    said: tuple[int, ...] = ()
+    for answer in ("The answer is 42, isn't it?", "Two\nlines.", "Ünïcödé 😀", "the last one"):
+        found = formatter.prompt(turns_of(texts), kept, FormatOptions(DATE))
+        assert found.ids[: len(before) + len(said)] == before + said
+        assert found.reused == tuple(kept)
+        assert found.retokenised == ()
+        before = found.ids
+        if name == "deepseek":  # opens a thought that the next turn leaves out
+            thought = starter.encode("<think>\n")
+            assert before[-len(thought) :] == thought
+            before = before[: -len(thought)]
+        said = tuple(i for letter in answer for i in starter.encode(letter))
+        assert said != starter.encode(answer)
+        kept[len(texts)] = KeptIds((*said, 2))
+        texts += [answer, "more"]
 
 
 @pytest.mark.model
