@@ -84,11 +84,17 @@ class KeptStates:
         self.shrink()
 
     def export(self, conversation: str) -> KeptState | None:
-        """The newest state of a conversation; it is parked from then on."""
+        """The newest state of a conversation; it is parked from then on. None: there is none, or no
+        memory to park it.
+        """
         entry = self._cache.newest(conversation)
         if entry is None:
             return None
-        self._residency.park(entry.state)
+        try:
+            self._residency.park(entry.state)
+        except MemoryError:
+            self._cache.remove(entry)
+            return None
         parked = entry.state.parked
         assert parked is not None
         return KeptState(tuple(entry.ids.tolist()), parked, entry.fingerprint)
