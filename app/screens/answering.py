@@ -134,8 +134,10 @@ class Answering:
         return True
 
     def restore(self, text: str) -> None:
-        if not self.screen.prompt.text:
+        """A message that was not stored is a draft again: kept and counted."""
+        if text and not self.screen.prompt.text:
             self.screen.prompt.set_draft(text)
+            self.screen.post_message(m.DraftChanged(text))
 
     # ---- while it runs
 
@@ -228,6 +230,7 @@ class Answering:
             turn.finish(failed_message(turn.message, run, cause))
         elif self._is_on_screen(run):
             self.restore(run.text)
+            await self.screen.query(ProblemBlock).remove()
             await self.screen.transcript.add_block(
                 ProblemBlock(problem_words(cause), markup=False, classes="problem")
             )

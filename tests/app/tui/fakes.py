@@ -64,6 +64,7 @@ class Script:
     prompt_tokens: int = 431
     reused: int = 412
     failure: ErrorInfo | None = None
+    notices: tuple[str, ...] = ()
     gate: threading.Event | None = None
     """The last piece waits for it."""
     pause_s: float = 0.0
@@ -185,6 +186,7 @@ def make_result(text: str, reasoning: str, finish: FinishReason, script: Script)
             max(len(text.split()), 1),
         ),
         timings=Timings(first_token_ms=140.0, decode_ms=900.0, decode_tokens_per_s=61.0),
+        notices=script.notices,
     )
 
 
