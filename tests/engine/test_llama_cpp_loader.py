@@ -11,8 +11,9 @@ from engine.backends.llama_cpp.context import Context, ContextShape
 from engine.backends.llama_cpp.loader import LoadCancelled, load_model
 from engine.backends.llama_cpp.settings import BackendOptions
 from engine.errors import ModelFileError
+from models.loaders.split import read_model
 from tests.engine import tiny_models
-from tests.engine.llama_cpp_support import opened_model
+from tests.engine.llama_cpp_support import feed, opened_backend, opened_model, prompt
 
 
 @pytest.fixture
@@ -56,6 +57,22 @@ def test_a_load_ends_with_all_bytes_reported_or_where_it_was_cancelled(
     assert seen[-1] == (1000, 1000)
     with pytest.raises(LoadCancelled):
         load_model(tiny, BackendOptions(mmap=mmap), lambda _done, _total: False)
+
+
+@pytest.mark.parametrize("start", [1, 2, 4])
+def test_a_set_of_parts_computes_as_the_one_file(tmp_path: Path, tiny: Path, start: int) -> None:
+    """Whichever part is named."""
+    whole = tmp_path / "parts.gguf"
+    tiny_models.write_llama(whole, tensors_per_part=6)
+    parts = sorted(tmp_path.glob("parts-*.gguf"))
+    assert [part.name for part in parts] == [f"parts-0000{n}-of-00004.gguf" for n in range(1, 5)]
+    assert not whole.exists()
+    path = read_model(parts[start - 1]).first.path
+    logits = []
+    for each in (tiny, path):
+        with opened_model(each) as model, opened_backend(model) as backend:
+            logits.append(feed(backend, 0, prompt(200)))
+    assert np.array_equal(logits[0], logits[1])
 
 
 def test_an_error_of_the_callback_reaches_the_caller(tiny: Path) -> None:

@@ -18,8 +18,12 @@ _WINDOW_LAYERS = 6
 
 
 class _Writer:
-    def __init__(self, path: Path, arch: str, layers: int = _LAYERS) -> None:
-        self.file = gguf.GGUFWriter(path, arch)
+    def __init__(
+        self, path: Path, arch: str, layers: int = _LAYERS, tensors_per_part: int = 0
+    ) -> None:
+        """`tensors_per_part`: 0 writes one file, `path`; more a set of parts named after it."""
+        self._path = path
+        self.file = gguf.GGUFWriter(path, arch, split_max_tensors=tensors_per_part)
         self._random = np.random.default_rng(7)
         self.file.add_vocab_size(VOCAB)
         self.file.add_tokenizer_model("no_vocab")
@@ -35,15 +39,15 @@ class _Writer:
         self.file.add_tensor(name, np.ones(shape, np.float32))
 
     def close(self) -> None:
-        self.file.write_header_to_file()
+        self.file.write_header_to_file(path=self._path)
         self.file.write_kv_data_to_file()
         self.file.write_tensors_to_file()
         self.file.close()
 
 
-def write_llama(path: Path, head_size: int = 32) -> Path:
+def write_llama(path: Path, head_size: int = 32, tensors_per_part: int = 0) -> Path:
     """Plain attention in every layer."""
-    writer = _Writer(path, "llama")
+    writer = _Writer(path, "llama", tensors_per_part=tensors_per_part)
     _attention_facts(writer, heads=2, kv_heads=2, head_size=head_size)
     _embedding(writer)
     for layer in range(_LAYERS):
