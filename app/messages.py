@@ -139,6 +139,11 @@ class Submitted(TextualMessage):
 
 
 @dataclass
+class NothingSubmitted(TextualMessage):
+    """The person pressed the key that sends, and there was nothing but space."""
+
+
+@dataclass
 class DraftTyped(TextualMessage):
     """A key changed the draft: what depends on its first characters may change."""
 

@@ -230,8 +230,13 @@ class ChatScreen(Screen[None]):
         else:
             self.answering.send(unescape(event.text))
 
+    @on(m.NothingSubmitted)
+    def _nothing_submitted(self) -> None:
+        self.draft.show_empty(True)
+
     @on(m.DraftTyped)
     def _typed(self) -> None:
+        self.draft.show_empty(False)
         self.query_one(Completions).show(completions(self.prompt.text))
 
     @on(m.DraftChanged)

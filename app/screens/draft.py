@@ -22,6 +22,8 @@ class Draft:
         self.screen = screen
         self.tokens: int | None = 0
         """None: the engine was too busy to count."""
+        self._is_empty = False
+        """The person tried to send nothing, and has not typed since."""
 
     # ---- counting
 
@@ -64,12 +66,20 @@ class Draft:
         self.screen.prompt.border_subtitle = Content(" · ".join(parts))
         self.show_mode("will not fit: the oldest turns are left out" if too_long else "")
 
+    def show_empty(self, is_empty: bool) -> None:
+        """Sending nothing is answered quietly, until the next key."""
+        if is_empty != self._is_empty:
+            self._is_empty = is_empty
+            self.show_used()
+
     def show_mode(self, warning: str = "") -> None:
         """What sending would do, when it is not the usual."""
         screen = self.screen
         escape = screen.key("chat.stop")
         title = warning
-        if screen.answering.pending is not None:
+        if self._is_empty:
+            title = "nothing to send yet"
+        elif screen.answering.pending is not None:
             title = f"sent as soon as the model is ready · {escape} takes it back"
         elif screen.acts.editing is not None:
             title = f"editing an earlier question · {escape} leaves it"

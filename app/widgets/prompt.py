@@ -13,7 +13,14 @@ from textual.timer import Timer
 from textual.widgets import TextArea
 
 from app.keys import key_names
-from app.messages import DraftChanged, DraftTyped, LastWanted, PasteFolded, Submitted
+from app.messages import (
+    DraftChanged,
+    DraftTyped,
+    LastWanted,
+    NothingSubmitted,
+    PasteFolded,
+    Submitted,
+)
 from app.sanitize import clean, single_line
 from app.slash import completions
 from app.widgets.graphemes import last_length
@@ -157,6 +164,8 @@ class Prompt(TextArea):
             self.clear_draft()
             self._told = ""
             self.post_message(Submitted(text))
+        else:
+            self.post_message(NothingSubmitted())
 
     def _complete(self) -> bool:
         """Tab: the first command that the draft may become."""

@@ -49,8 +49,7 @@ async def test_all_streamed_text_is_on_screen_and_in_the_copy(stage: Stage) -> N
     async with stage(size=(100, 60), client=client) as it:
         await it.ask("Count.")
         assert answer(it).text == "".join(lines)
-        shown = it.text()
-        assert all(f"line {number}" in shown for number in range(1, 40))
+        await it.until(lambda: all(f"line {number}" in it.text() for number in range(1, 40)))
 
 
 async def test_thinking_is_folded_and_opens(stage: Stage) -> None:
@@ -222,6 +221,23 @@ async def test_enter_can_break_the_line_instead(stage: Stage) -> None:
         await it.pilot.press("ctrl+j")
         await it.until(lambda: len(it.path()) == 2)
         assert it.path()[0].text == "a\nb"
+
+
+@pytest.mark.parametrize("draft", ["", "  ", "\n\n", "\u2003\t"])
+async def test_an_empty_message_is_not_sent_and_quietly_said(stage: Stage, draft: str) -> None:
+    async with stage() as it:
+        it.prompt.insert(draft)
+        await it.pilot.press("enter")
+        await it.until(lambda: "nothing to send yet" in it.text())
+        assert it.screen.chat is None
+        assert it.session.history.chats() == []
+        assert it.client.submits == []
+        assert it.told == []
+        await it.pilot.press("a")
+        await it.until(lambda: "nothing to send yet" not in it.text())
+        await it.pilot.press("backspace", "H", "i", "enter")
+        await it.until(lambda: len(it.path()) == 2 and it.screen.answering.run is None)
+        assert it.path()[0].text.strip() == "Hi"
 
 
 async def test_used_context_counts_prompt_and_answer(stage: Stage) -> None:
