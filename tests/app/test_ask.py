@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import sqlite3
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -161,3 +166,93 @@ def test_a_killed_engine_costs_one_answer_and_is_named(ask: Asker, starter_model
     assert b"Traceback (most recent call last)" not in errors
     assert stored(ask.home) == [("user", "complete"), ("assistant", "cut")]
     assert ask("-c", "Go on.").status == 0
+
+
+def test_a_context_that_fits_no_memory_is_status_4_with_the_numbers(
+    tmp_path: Path, starter_model: Path
+) -> None:
+    words = ("-m", str(starter_model), "-o", "ctx=16000000", "Hi.")
+    outcome = run_program(tmp_path, "ask", *words)
+    assert outcome.status == 4, outcome.err
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+    assert "16,000,000 tokens" in outcome.err
+    # 30 layers, 3 heads of 64, keys and values, 2 bytes.
+    assert f"{16_000_000 * 30 * 3 * 64 * 2 * 2 / 1e9:.0f} GB of KV" in outcome.err
+    assert re.search(r"needs about \d+ GB .* are free", outcome.err)
+    assert "smaller ctx" in outcome.err
+    as_json = run_program(tmp_path, "ask", "--json", *words)
+    assert as_json.status == 4
+    assert as_json.objects[0]["error"]["code"] == "memory"
+    assert not stored_questions(tmp_path)
+
+
+def stored_questions(home: Path) -> bool:
+    try:
+        return (home / "data" / "chats.sqlite3").exists() and bool(stored(home))
+    except sqlite3.Error:  # it is being made
+        return False
+
+
+def family_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def interrupt_and_end(process: subprocess.Popen[bytes]) -> bytes:
+    """What stood on standard output after SIGINT; the status is 130 and nothing is left."""
+    family = family_of(process)
+    assert family
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    assert b"Traceback" not in errors
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
+    return out
+
+
+def test_an_interrupt_while_a_long_prompt_is_read_is_status_130(
+    ask: Asker, starter_model: Path, tmp_path: Path
+) -> None:
+    note = tmp_path / "long.txt"
+    note.write_text("".join(f"Line {number} of a long text.\n" for number in range(400)))
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "-m", str(starter_model), "-f", str(note), "Summarise."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(ask.home),
+    )
+    assert wait_for(lambda: stored_questions(ask.home))
+    time.sleep(0.5)
+    assert interrupt_and_end(process) == b""
+    assert stored(ask.home) == [("user", "complete"), ("assistant", "stopped")]
+    assert ask("Say hello.").status == 0
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.1, 0.2])
+def test_an_interrupt_while_the_model_is_loaded_is_status_130(
+    ask: Asker, starter_model: Path, after_s: float
+) -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "ask", "-m", str(starter_model), "Write a long story."],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(ask.home),
+    )
+    assert wait_for(lambda: bool(family_of(process)))
+    time.sleep(after_s)
+    assert not stored_questions(ask.home)
+    assert interrupt_and_end(process) == b""
+    assert not stored_questions(ask.home)
+    assert ask("Say hello.").status == 0
+
+
+def wait_for(condition: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False

@@ -133,14 +133,28 @@ def bad_models(folder: Path, starter: Path) -> dict[str, Path]:
     return files
 
 
+BAD_MODEL_WORDS = {
+    "missing": ("There is no file missing.gguf.", "{path}", "Check the path"),
+    "empty": ("empty.gguf is empty.", "0 bytes", "Download"),
+    "truncated": ("truncated.gguf is not complete.", "ends at 49 MB of 98 MB", "Download"),
+    "header only": ("header.gguf is not complete.", "at 30 bytes, inside its header", "Download"),
+    "text": ("text.gguf is not a GGUF file.", "a text of 18 bytes", "Download"),
+    "folder": ("folder.gguf is a folder.", "Name the GGUF file inside it."),
+    "architecture": ("architecture.gguf cannot be used.", "'lamma'", "Use another model"),
+}
+"""What is wrong, the fact that shows it, and what to do."""
+
+
 @pytest.mark.model
 def test_a_bad_model_file_is_status_3_and_says_why(tmp_path: Path, starter_model: Path) -> None:
-    for kind, path in bad_models(tmp_path, starter_model).items():
+    files = bad_models(tmp_path, starter_model)
+    assert files.keys() == BAD_MODEL_WORDS.keys()
+    for kind, path in files.items():
         for words in (["ask", "-m", str(path), "hi"], ["models", "check", str(path)]):
             outcome = run_program(tmp_path, *words)
-            assert outcome.status == 3, (kind, outcome.err)
-            assert outcome.out == ""
-            assert "Traceback" not in outcome.err
+            assert_clear_failure(outcome, 3)
+            for part in BAD_MODEL_WORDS[kind]:
+                assert part.format(path=path) in outcome.err, (kind, outcome.err)
 
 
 def test_a_model_that_is_not_there_is_an_object_for_programs(tmp_path: Path) -> None:
