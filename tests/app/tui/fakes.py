@@ -86,7 +86,9 @@ class ScriptedClient(EngineClient):
     closed: bool = False
     counts: int = 0
     loads: list[LoadOptions] = field(default_factory=list)
+    load_paths: list[str] = field(default_factory=list)
     model: Loaded = LOADED
+    memory: State = STATE
 
     @property
     def loaded(self) -> Loaded | None:
@@ -94,7 +96,7 @@ class ScriptedClient(EngineClient):
 
     @property
     def state(self) -> State | None:
-        return STATE
+        return self.memory
 
     @property
     def pid(self) -> int | None:
@@ -107,6 +109,7 @@ class ScriptedClient(EngineClient):
         progress: Callable[[LoadProgress], None] | None = None,
     ) -> Loaded:
         self.loads.append(options)
+        self.load_paths.append(path)
         if progress is not None:
             progress(LoadProgress(68_000_000, 107_000_000))
         while self.load_gate is not None and not self.load_gate.wait(0.01):

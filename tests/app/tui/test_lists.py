@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,9 @@ from app.application import LocalchatApp
 from app.screens.help import help_lines
 from app.screens.models import fit_words
 from app.settings import EngineSettings, Settings
-from app.widgets.bars import UndoBar
+from app.widgets.bars import LoadBar, UndoBar
 from app.widgets.sidebar import Sidebar
+from engine.messages import State
 from tests.app.tui.fakes import LOADED, Script, ScriptedClient
 
 Stage = Callable[..., Any]
@@ -255,6 +257,69 @@ async def test_models_are_listed_with_their_fit(stage: Stage, monkeypatch: Any) 
         assert "fits with 8,192 tokens" in words
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is it.screen)
+
+
+async def test_a_chosen_model_is_loaded_and_named_in_the_title(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from engine.library import ModelEntry
+
+    entries = [
+        ModelEntry("SmolLM2.gguf", Path(LOADED.path), "llama", "Q4_1", 98_000_000, 8192, True,
+                   355_000_000, 8192, "models folder"),
+        ModelEntry("Other-4B-Q8_0.gguf", Path("/m/Other-4B-Q8_0.gguf"), "qwen3", "Q8_0", 10**9,
+                   40960, True, 12 * 10**8, 32768, "LM Studio"),
+    ]  # fmt: skip
+    monkeypatch.setattr("engine.library.find_models", lambda _: entries)
+    client = ScriptedClient()
+    async with stage(client=client) as it:
+        await it.ask("Q")
+        monkeypatch.setattr("app.session.choose_model", lambda model, *_: Path(model))
+        client.model = replace(
+            LOADED, name="Other-4B-Q8_0.gguf", path=str(entries[1].path), quantization="Q8_0",
+            ctx=32768,
+        )  # fmt: skip
+        client.load_gate = threading.Event()
+        await it.pilot.press("ctrl+k")
+        await it.until(lambda: "Other-4B" in it.text())
+        await it.pilot.press("down", "enter")
+        await it.until(lambda: it.screen.query_one(LoadBar).load is not None)
+        await it.until(lambda: "68 MB of 107 MB" in it.text())
+        client.load_gate.set()
+        await it.until(lambda: it.screen.query_one(LoadBar).load is None)
+        assert client.load_paths[1:] == ["/m/Other-4B-Q8_0.gguf"]
+        await it.until(lambda: "Other 4B Q8_0 · 32k · fits" in it.text().splitlines()[0])
+        assert [turn.message.text for turn in it.transcript.turns] == ["Q", "Hello there."]
+        await it.ask("Next")
+        assert it.path()[-1].info.model == "Other-4B-Q8_0.gguf"
+
+
+async def test_enter_chooses_nothing_where_there_is_no_model(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.library.find_models", lambda _: [])
+    async with stage() as it:
+        await it.pilot.press("ctrl+k")
+        await it.until(lambda: "no model was found" in it.text())
+        await it.pilot.press("enter")
+        await it.pilot.pause()
+        assert it.app.screen is not it.screen
+        await it.pilot.press("escape")
+        await it.until(lambda: it.app.screen is it.screen)
+        assert len(it.client.loads) == 1
+
+
+async def test_the_footer_shows_what_the_engine_last_said(stage: Stage) -> None:
+    def last(it: Any) -> str:
+        line: str = it.text().rstrip().splitlines()[-1]
+        return line.rstrip()
+
+    async with stage() as it:
+        await it.until(lambda: last(it).endswith("KV 12 MB · 2 threads"))
+        it.client.memory = State(30_000_000, 5_000_000, 200_000_000, 1)
+        await it.until(lambda: last(it).endswith("KV 35 MB · 1 thread"))
+        it.client.memory = replace(it.client.memory, tuning=True)
+        await it.until(lambda: last(it).endswith("KV 35 MB · 1 thread · tuning"))
 
 
 @pytest.mark.parametrize(("fits", "said"), [(True, "8k · fits"), (False, "8k · does not fit")])

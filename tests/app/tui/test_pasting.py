@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from textual import events
 
 from app.pasting import END, START, PasteReader
 from app.widgets.pastes import Pastes, normal_lines
+from tests.app.tui.fakes import Script, ScriptedClient
 
 Stage = Callable[..., Any]
 
@@ -112,6 +114,48 @@ async def test_a_megabyte_in_one_line_becomes_a_chip(stage: Stage) -> None:
         it.app.post_message(events.Paste("x" * 1_000_000))
         await it.until(lambda: "[pasted 1,000,000 characters" in it.prompt.text)
         assert len(it.prompt.text) < 100
+
+
+async def test_a_paste_while_an_answer_comes_is_a_draft_and_submits_nothing(stage: Stage) -> None:
+    gate = threading.Event()
+    client = ScriptedClient([Script(pieces=("First. ", "Last."), gate=gate)])
+    async with stage(client=client) as it:
+        it.prompt.insert("Go.")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.transcript.last_answer and "First." in it.text())
+        it.app.post_message(events.Paste("one\ntwo\n"))
+        await it.until(lambda: it.prompt.text == "one\ntwo\n")
+        for key in LINES:
+            it.app.post_message(events.Key("enter" if key == "\r" else key, key).set_sender(it.app))
+        await it.until(lambda: it.prompt.text == "one\ntwo\n" + normal_lines(LINES))
+        it.app.post_message(events.Paste("x" * 100_000))
+        await it.until(lambda: it.prompt.text.endswith("tokens]"))
+        assert it.screen.answering.run is not None
+        gate.set()
+        await it.until(lambda: it.screen.answering.run is None)
+        await it.pilot.pause()
+        assert len(client.submits) == 1
+        assert [m.text for m in it.path()] == ["Go.", "First. Last."]
+        draft = it.prompt.whole
+        assert draft == "one\ntwo\n" + normal_lines(LINES) + "x" * 100_000
+        await it.until(lambda: it.session.history.draft(it.screen.chat.id) == draft)
+
+
+async def test_enter_while_an_answer_comes_keeps_the_draft(stage: Stage) -> None:
+    gate = threading.Event()
+    client = ScriptedClient([Script(pieces=("First. ", "Last."), gate=gate)])
+    async with stage(client=client) as it:
+        it.prompt.insert("Go.")
+        await it.pilot.press("enter")
+        await it.until(lambda: it.transcript.last_answer and "First." in it.text())
+        it.app.post_message(events.Paste("y" * 100_000))
+        await it.until(lambda: it.prompt.text.endswith("tokens]"))
+        await it.pilot.press("enter")
+        await it.until(lambda: any("esc stops it" in line for line in it.told))
+        assert it.prompt.whole == "y" * 100_000
+        gate.set()
+        await it.until(lambda: it.screen.answering.run is None)
+        assert len(client.submits) == 1
 
 
 async def test_backspace_takes_a_whole_chip(stage: Stage) -> None:
