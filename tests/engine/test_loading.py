@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.errors import OutOfMemory
 from engine.messages import Load, LoadOptions
 from engine.worker.loading import load
+from models.description import describe
 
 
 def go_on(_done: int, _total: int) -> bool:
@@ -31,3 +34,33 @@ def test_a_model_tells_whether_it_fitted(
         assert model.loaded.fits is fits
     finally:
         model.close()
+
+
+@pytest.mark.model
+def test_a_saved_state_is_bound_to_all_that_it_depends_on(
+    starter_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fingerprint(**options: Any) -> str:
+        wanted = LoadOptions(self_tune=False, threads=2, **options)
+        model = load(Load(str(starter_model), wanted), go_on)
+        model.close()
+        return model.fingerprint
+
+    plain = fingerprint(ctx=512)
+    assert fingerprint(ctx=1024, cache_bytes=0) == plain
+    assert fingerprint(ctx=512, kv_type="f16", flash=False) == plain
+    others = [
+        fingerprint(ctx=512, kv_type="k8"),
+        fingerprint(ctx=512, kv_type="bf16"),
+        fingerprint(ctx=512, flash=True),
+        fingerprint(ctx=512, kv_type="k8", flash=True),
+    ]
+    found = describe(starter_model)
+    for changed in (
+        replace(found, template_hash="another"),
+        replace(found, tokenizer="another"),
+        replace(found, fingerprint="another"),
+    ):
+        monkeypatch.setattr("engine.worker.loading.describe", lambda _path, it=changed: it)
+        others.append(fingerprint(ctx=512))
+    assert len({plain, *others}) == 1 + len(others)
