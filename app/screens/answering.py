@@ -55,7 +55,10 @@ class Answering:
             self.send(text)
 
     def edit(self, user_message_id: int, text: str) -> bool:
-        return self._begin_on("edit", text, lambda session: session.edit(user_message_id, text))
+        begun = self._begin_on("edit", text, lambda session: session.edit(user_message_id, text))
+        if begun and self.run is not None:
+            self.run.edited = user_message_id
+        return begun
 
     def regenerate(self, message_id: int) -> bool:
         return self._begin_on("regenerate", "", lambda session: session.regenerate(message_id))
@@ -138,6 +141,14 @@ class Answering:
         if text and not self.screen.prompt.text:
             self.screen.prompt.set_draft(text)
             self.screen.post_message(m.DraftChanged(text))
+
+    def _give_back(self, run: Run) -> None:
+        """What could not be stored is a draft again, and an edit is an edit again."""
+        screen = self.screen
+        if run.edited is not None and not screen.prompt.text:
+            screen.acts.editing = run.edited
+            screen.draft.show_mode()
+        self.restore(run.text)
 
     # ---- while it runs
 
@@ -229,7 +240,7 @@ class Answering:
         if turn is not None:
             turn.finish(failed_message(turn.message, run, cause))
         elif self._is_on_screen(run):
-            self.restore(run.text)
+            self._give_back(run)
             await self.screen.query(ProblemBlock).remove()
             await self.screen.transcript.add_block(
                 ProblemBlock(problem_words(cause), markup=False, classes="problem")

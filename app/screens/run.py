@@ -34,6 +34,8 @@ class Run:
     session: Session
     text: str
     """What the person sent; comes back into the prompt when it could not be stored."""
+    edited: int | None = None
+    """The question that `text` is a new version of."""
     chat_id: int | None = None
     answer_id: int | None = None
     arrived: str = ""

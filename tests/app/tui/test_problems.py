@@ -84,6 +84,24 @@ async def test_a_chat_in_the_hands_of_another_process_keeps_the_draft(
         assert it.prompt.text == ""
 
 
+async def test_an_edit_that_could_not_be_stored_is_an_edit_still(
+    stage: Stage, tmp_path: Path
+) -> None:
+    async with stage(size=(90, 30)) as it:
+        await it.ask("Old")
+        with held_elsewhere(Paths.under(tmp_path / "folder").locks, it.screen.chat.id):
+            await it.pilot.press("alt+up", "alt+up", "e")
+            it.prompt.text = "New"
+            await it.pilot.press("enter")
+            await it.until(lambda: blocks(it) and it.screen.answering.run is None)
+        assert it.prompt.text == "New"
+        await it.until(lambda: "editing an earlier question" in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: len(it.client.submits) == 2 and it.screen.answering.run is None)
+        assert [m.text for m in it.path()] == ["New", "Hello there."]
+        assert len(it.session.history.siblings(it.path()[0].id)) == 2
+
+
 async def test_a_data_folder_that_cannot_be_made_is_named_with_a_next_step(
     stage: Stage, tmp_path: Path
 ) -> None:

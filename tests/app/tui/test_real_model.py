@@ -62,6 +62,7 @@ async def test_turns_branches_and_chats_compute_only_what_is_new(
         await it.until(lambda: is_shown(it))
         assert 0 < usage(first[-1]).computed_tokens < MOST_READ
         assert usage(first[-1]).reused_tokens > 0
+        await it.until(lambda: re.search(r"KV [1-9][\d.]* [kM]B · \d+ thread", it.text()))
 
         await it.pilot.press("ctrl+r")
         await until_answered(it, first[-1].id)
