@@ -136,7 +136,11 @@ def test_a_conversation_computes_what_cannot_be_restored_and_answers_as_a_cold_o
         one = check(chat.ask(first), 0)
 
         second = first + one + text(50, 20)
-        check(chat.ask(second), 200 + TOKENS - UNREAD)
+        two = check(chat.ask(second), 200 + TOKENS - UNREAD)
+
+        # Only some of the second answer: less is missing than the window holds.
+        inside = second + two[:3] + text(30, 25)
+        check(chat.ask(inside), len(second) + (3 if anywhere else -LEAST))
 
         # The point of the first prompt; a window has gone on by more than its size.
         edited = first + one + text(40, 30)
