@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,13 @@ import pytest
 from engine.backends.base import Parked
 from engine.backends.llama_cpp.saved_state import read_state
 from engine.backends.scripted_vocabulary import BOS, END
-from engine.messages import Load, LoadOptions
+from engine.events import Finished
+from engine.messages import Close, FromWorker, Load, LoadOptions
 from engine.worker.model import Model
+from engine.worker.owner import Owner
 from engine.worker.upkeep import SAVE_AFTER_S, Saving
-from tests.engine.engine_runs import ask
+from tests.engine.client_support import question
+from tests.engine.engine_runs import Clock, ask
 from tests.engine.workers.bytes_model import TURN, load
 
 
@@ -122,6 +127,39 @@ def test_where_memory_ends_nothing_is_saved_and_the_chat_is_read_again(
     assert not folder.exists()
     assert model.engine.cache.of("chat") == []
     assert talk(model) == length
+
+
+def test_the_owner_saves_by_itself_when_nothing_has_been_asked_for_a_minute(
+    model: Model, folder: Path
+) -> None:
+    clock = Clock()
+    told: list[FromWorker] = []
+    owner = Owner(model, told.append, clock)
+    threads = [threading.Thread(target=work) for work in (owner.desk.run, owner.run)]
+    for thread in threads:
+        thread.start()
+    try:
+        owner.desk.put(question("hello"))
+        assert wait_until(lambda: any(isinstance(message, Finished) for message in told))
+        time.sleep(0.5)  # for what is done behind an answer
+        clock.now = SAVE_AFTER_S - 0.5
+        assert not wait_until(folder.exists, 1.5)
+        clock.now = SAVE_AFTER_S + 0.5
+        assert wait_until(lambda: folder.exists() and len(list(folder.iterdir())) == 1)
+    finally:
+        owner.put(Close())
+        threads[1].join()
+        owner.desk.close()
+        threads[0].join()
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def test_without_a_folder_nothing_is_due() -> None:
