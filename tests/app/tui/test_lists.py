@@ -84,7 +84,10 @@ async def test_after_the_time_for_undoing_a_chat_is_purged(stage: Stage) -> None
 
 
 @pytest.mark.parametrize("name", [one.name for one in slash.SLASHES])
-async def test_every_command_runs_in_an_empty_and_in_a_full_chat(stage: Stage, name: str) -> None:
+async def test_every_command_runs_in_an_empty_and_in_a_full_chat(
+    stage: Stage, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # `/export` writes where the person stands
     async with stage() as it:
         await type_line(it, f"/{name}")
         await it.pilot.press("escape", "escape")
