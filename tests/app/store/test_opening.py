@@ -525,3 +525,16 @@ def test_what_cannot_be_written_is_told_by_name(public_folder: Path, what: str) 
     assert str(public_folder) in text
     assert next_step.strip()
     assert [file.name for file in data.iterdir() if "damaged" in file.name] == []
+
+
+@pytest.mark.parametrize("name", [b"a#b?c%41", b"\xff\xfe", b"two  spaces", b"new\nline"])
+def test_a_folder_of_any_name_holds_the_chats(tmp_path: Path, name: bytes) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    for expected in ([], ["Hello."]):
+        history = History.open(folder / "chats.sqlite3", folder / "locks")
+        chat = history.latest() or history.new_chat()
+        assert [message.text for message in history.path(chat.id)] == expected
+        if not expected:
+            history.add_user(chat.id, None, "Hello.")
+        history.close()
+    assert (folder / "chats.sqlite3").exists()
