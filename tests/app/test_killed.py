@@ -93,12 +93,20 @@ def printed_until_killed(program: subprocess.Popen[bytes], seconds: float) -> st
     time.sleep(seconds)
     family = children(program.pid)
     program.kill()
-    _ended, alive = psutil.wait_procs(family, ORPHANS_END_WITHIN_S)
-    assert not alive
+    _ended, left = psutil.wait_procs(family, ORPHANS_END_WITHIN_S)
     reader.join()
     program.stdout.close()
     program.wait()
+    assert not any(is_running(process) for process in left)
     return b"".join(printed).decode(errors="ignore").rstrip()
+
+
+def is_running(process: psutil.Process) -> bool:
+    """Not: it ended, and the system has not taken note of it yet."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_an_engine_killed_at_any_moment_costs_one_answer(
