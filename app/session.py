@@ -352,7 +352,7 @@ class Session:
     def _as_events(self, events: Events) -> Events:
         try:
             # Not `yield from`: what goes wrong while the front end goes away has no one to go to.
-            for event in events:  # noqa: UP028
+            for event in events:  # noqa: UP028  (see above)
                 yield event
         except (LocalchatError, OSError) as error:
             yield Failed(None, to_error_info(error))
