@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from app.session import Session
     from app.settings import Settings
 
+DRAWS_PER_S = "120"
+"""A key waits for up to two of them: 33 ms at the usual 60. What did not change is not drawn."""
+
 
 def run(paths: Paths, settings: Settings, model: str | None = None) -> int:
     """Opens the chat screen; returns the exit status. The terminal is restored in any case.
@@ -31,6 +34,7 @@ def run(paths: Paths, settings: Settings, model: str | None = None) -> int:
 
 def run_here(paths: Paths, settings: Settings, model: str | None) -> int:
     """The program without its guarding parent."""
+    os.environ.setdefault("TEXTUAL_FPS", DRAWS_PER_S)  # read when Textual is imported
     from app.application import LocalchatApp
 
     def open_session() -> Session:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from markdown_it.token import Token
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
@@ -60,6 +60,9 @@ class AnswerText(Widget):
         self._drawn_source = ""
         self._style: Style | None = None
         """Of the widget; asking Textual for it costs more than drawing a line."""
+        self._painted: dict[int, tuple[Strip | None, Strip]] = {}
+        """By line: what it was painted from, and the painted line."""
+        self._painted_width = 0
         self.add(text)
 
     @property
@@ -78,16 +81,46 @@ class AnswerText(Widget):
         self.draw()
 
     def draw(self) -> None:
-        """Brings what was added to the screen."""
-        before = len(self._lines)
+        """Brings what was added to the screen. Lines that did not change are not painted again."""
+        before = self._lines
         self._update(self._look[0] or self.size.width)
-        self.refresh(layout=len(self._lines) != before)
+        same, after = equal_lines(before, self._lines), len(self._lines)
+        self._lines[:same] = before[:same]
+        changed = Region(0, same, max(self.size.width, 1), max(len(before), after) - same)
+        if changed:
+            self.refresh(changed, layout=after != len(before))
 
     # ---- what Textual asks
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         self._update(width)
         return len(self._lines)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual forgets every painted line when the widget grows; here a line that stays as it is
+        is painted once, which is most of what a draw of a streaming answer costs.
+        """
+        if self.size.width != self._painted_width:
+            self._painted_width = self.size.width
+            self._painted.clear()
+        lines = [self._paint_once(y) for y in crop.line_range]
+        if crop.column_span != (0, self.size.width):
+            lines = [line.crop(*crop.column_span) for line in lines]
+        return lines
+
+    def _paint_once(self, y: int) -> Strip:
+        source = self._lines[y] if y < len(self._lines) else None
+        kept = self._painted.get(y)
+        if kept is None or kept[0] is not source:
+            kept = self._painted[y] = source, self._filtered(self.render_line(y))
+        return kept[1]
+
+    def _filtered(self, strip: Strip) -> Strip:
+        """Without colours, where they are not wanted, for example."""
+        background = self.background_colors[1]
+        for line_filter in self.get_line_filters():
+            strip = strip.apply_filter(line_filter, background)
+        return strip
 
     def render_line(self, y: int) -> Strip:
         style = self._style = self._style or self.rich_style
@@ -114,11 +147,13 @@ class AnswerText(Widget):
         return selection.extract("\n".join(line.text.rstrip() for line in self._lines)), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
+        self._painted.clear()
         self.refresh()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
         self._style = None
+        self._painted.clear()
         if self.is_attached and self.app.theme != self._look[1]:
             self.draw()
 
@@ -176,6 +211,13 @@ class AnswerText(Widget):
         for group in groups[settled:]:
             append_block(self._lines, renderer.lines(group))
             self._links += links(group)
+
+
+def equal_lines(before: list[Strip], after: list[Strip]) -> int:
+    """How many lines at the start are the same."""
+    pairs = enumerate(zip(before, after, strict=False))
+    changed = (at for at, (old, new) in pairs if old is not new and old != new)
+    return next(changed, min(len(before), len(after)))
 
 
 def settled_blocks(groups: list[list[Token]], complete_lines: int) -> int:

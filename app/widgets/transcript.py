@@ -19,6 +19,7 @@ from app.store.conversation import Message
 from app.widgets import words
 from app.widgets.answer import AnswerTurn
 from app.widgets.extent import settled_extent
+from app.widgets.ground import EvenGround
 from app.widgets.turn import QuestionTurn, Turn
 
 FIRST = 4
@@ -32,13 +33,13 @@ MOST = 80
 """While a chat grows, turns beyond this many leave the top of the screen."""
 
 
-class Turns(Vertical):
+class Turns(Vertical, EvenGround):
     """The column of turns."""
 
     virtual_size = settled_extent()
 
 
-class Transcript(VerticalScroll, can_focus=False):
+class Transcript(VerticalScroll, EvenGround, can_focus=False):
     """Turn widgets, oldest first."""
 
     virtual_size = settled_extent()

@@ -13,6 +13,7 @@ from app.sanitize import clean
 from app.store.conversation import Message
 from app.widgets import words
 from app.widgets.extent import settled_extent
+from app.widgets.ground import EvenGround
 from app.widgets.turn_header import TurnHeader
 
 SHOWN_CHARACTERS = 4_000
@@ -21,7 +22,7 @@ SHOWN_LINES = 40
 LONGEST_LINE = 1_000
 
 
-class Turn(Vertical, can_focus=True):
+class Turn(Vertical, EvenGround, can_focus=True):
     """A message on screen. The message is the truth; what is drawn may be less."""
 
     BINDINGS = bindings("turn")

@@ -2,8 +2,10 @@
 
     python -m tests.bench.screen [MODEL]
 
-Real program, real model, 80x24. The same answer is written without a screen (`ask`) before and
-after; `bench` gives the speed of short answers. The last line is JSON.
+Real program, real model, 80x24, one answer that is only watched and one while keys are typed. The
+same answer is written without a screen (`ask`) before and after. `bench` tells the speed at two
+depths; from these follows its speed over the depths that the answer goes through. The last line is
+JSON.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ KEY = "ж"
 KEYS = 100
 IDLE_S = 10.0
 STARTS = 5
+WATCHED_S = 5.0
+DEPTHS = {"tg128": 32 + 128 / 2, "tg64@4096": 4096 + 64 / 2}
+"""Tokens before the middle of what `bench` writes."""
 
 
 def ask(home: Path, chosen: tuple[str, ...]) -> dict[str, Any]:
@@ -56,14 +61,29 @@ def echo(terminal: Terminal) -> float:
     return terminal.until(lambda: terminal.written.find(KEY.encode(), before) >= 0)
 
 
-def streaming(terminal: Terminal) -> dict[str, float]:
-    """Keys are typed all through the answer."""
+def begin(terminal: Terminal) -> None:
+    """The answer is streaming."""
     terminal.until_quiet(1.5)
-    resident = sum(process.memory_info().rss for process in terminal.front_end)
     terminal.type(QUESTION)
     terminal.until_quiet(0.5)  # Enter right behind other keys is part of a paste
     terminal.type("\r")
     time.sleep(1.0)
+
+
+def watched(terminal: Terminal) -> dict[str, float]:
+    """Nothing is typed."""
+    begin(terminal)
+    busy, started = terminal.front_end_s(), time.perf_counter()
+    time.sleep(WATCHED_S)
+    share = (terminal.front_end_s() - busy) / (time.perf_counter() - started)
+    terminal.until_quiet(2.0)
+    return {"watched_front_end_percent": round(100 * share, 1)}
+
+
+def typed(terminal: Terminal) -> dict[str, float]:
+    """Keys are typed all through the answer."""
+    resident = sum(process.memory_info().rss for process in terminal.front_end)
+    begin(terminal)
     busy, started = terminal.front_end_s(), time.perf_counter()
     keys: list[float] = []
     while len(keys) < KEYS:
@@ -77,7 +97,7 @@ def streaming(terminal: Terminal) -> dict[str, float]:
     at_rest = (terminal.front_end_s() - idle) / (time.perf_counter() - started)
     keys.sort()
     return {
-        "front_end_percent": round(100 * share, 1),
+        "typed_front_end_percent": round(100 * share, 1),
         "idle_percent": round(100 * at_rest, 2),
         "echo_ms_median": round(1e3 * median(keys), 1),
         "echo_ms_p99": round(1e3 * keys[len(keys) * 99 // 100 - 1], 1),
@@ -98,28 +118,43 @@ def last_answer(home: Path) -> AnswerInfo:
         history.close()
 
 
+def bench_rate(results: list[dict[str, Any]], depth: float) -> float:
+    """Tokens/s at this depth: the time of a token grows with it in a straight line."""
+    rates = {one["test"]: one["tokens_per_s"] for one in results}
+    (shallow, fast), (deep, slow) = ((at, 1 / rates[test]) for test, at in DEPTHS.items())
+    return 1 / float(fast + (slow - fast) * (depth - shallow) / (deep - shallow))
+
+
 def main() -> None:
     chosen = ("-m", sys.argv[1]) if len(sys.argv) > 1 else ()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    measured: dict[str, float] = {}
+    screens: dict[str, AnswerInfo] = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         paints = [first_paint(home) for _ in range(STARTS + 1)][1:]
         before = ask(home, chosen)
-        with opened(home, *OPTIONS, *chosen) as terminal:
-            measured = streaming(terminal)
-        screen = last_answer(home)
+        for one in (watched, typed):
+            with opened(home, *OPTIONS, *chosen) as terminal:
+                measured |= one(terminal)
+            screens[one.__name__] = last_answer(home)
         after = ask(home, chosen)
         bench = run_program(home, "bench", "--json", *chosen).objects[-1]
+    usage = screens["watched"].usage
+    middle = usage.prompt_tokens + usage.completion_tokens / 2
     without = [one["timings"]["decode_tokens_per_s"] for one in (before, after)]
-    rate, other = screen.timings.decode_tokens_per_s, sum(without) / 2
-    short = next(one["tokens_per_s"] for one in bench["results"] if one["test"] == "tg128")
+    rates = {
+        "ask": sum(without) / 2,
+        "bench": bench_rate(bench["results"], middle),
+        "bench_tg128": bench_rate(bench["results"], DEPTHS["tg128"]),
+        **{name: info.timings.decode_tokens_per_s for name, info in screens.items()},
+    }
     report = {
-        "tokens": screen.usage.completion_tokens,
-        "screen_tokens_per_s": round(rate, 1),
-        "ask_tokens_per_s": round(other, 1),
-        "screen/ask": round(rate / other, 3),
-        "bench_tg128": short,
-        "screen/bench": round(rate / short, 3),
+        "tokens": [info.usage.completion_tokens for info in screens.values()],
+        "tokens_per_s": {name: round(rate, 1) for name, rate in rates.items()},
+        "watched/bench": round(rates["watched"] / rates["bench"], 3),
+        "watched/ask": round(rates["watched"] / rates["ask"], 3),
+        "typed/ask": round(rates["typed"] / rates["ask"], 3),
         "first_paint_ms": round(1e3 * median(paints), 1),
         **measured,
     }
