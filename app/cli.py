@@ -4,7 +4,8 @@ Only the chosen subcommand's module is imported, so that `--help` costs nothing.
 subcommands do is in `app/commands/`; this module knows their names, and nothing of engines or
 chats.
 
-Exit status: 0 ok · 1 failed · 2 usage · 3 model · 4 memory · 5 context too long · 130 interrupted.
+Exit status: 0 ok · 1 failed · 2 usage · 3 model · 4 memory · 5 context too long · 130 interrupted ·
+70 a defect of ours, on the screen only.
 """
 
 from __future__ import annotations

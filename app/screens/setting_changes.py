@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from app import messages as m
 from app.sanitize import single_line
 from app.screens.settings import Change, SettingsPage
+from app.widgets import words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,9 @@ class SettingChanges:
         """The page of all settings."""
         session = self.screen.stored_session
         if session is not None:
-            page = SettingsPage(session.settings, str(session.paths.config_file))
+            loaded = self.screen.loaded
+            hints = {} if loaded is None else {"engine.ctx": words.context_cost(loaded)}
+            page = SettingsPage(session.settings, str(session.paths.config_file), hints)
             self.screen.app.push_screen(page, self._keep)
 
     def set_option(self, option: str) -> None:

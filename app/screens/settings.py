@@ -5,7 +5,7 @@ keeps.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -33,9 +33,10 @@ class Change:
 class SettingsPage(Page[Change]):
     """Answers with the setting that the person changed."""
 
-    def __init__(self, settings: Struct, file: str) -> None:
+    def __init__(self, settings: Struct, file: str, hints: Mapping[str, str] | None = None) -> None:
+        """`hints`: what a change of a key costs, to be read before it is made."""
         super().__init__()
-        self._file = file
+        self._file, self._hints = file, hints or {}
         self._rows = {key: written(value) for key, value in setting_rows(settings)}
 
     def compose(self) -> ComposeResult:
@@ -62,7 +63,8 @@ class SettingsPage(Page[Change]):
             if text is not None and text != self._rows[key]:
                 self.dismiss(Change(key, text))
 
-        self.app.push_screen(AskPage(key, "The new value, kept for later:", self._rows[key]), take)
+        hint = "\n".join(filter(None, ("The new value, kept for later:", self._hints.get(key))))
+        self.app.push_screen(AskPage(key, hint, self._rows[key]), take)
 
 
 def written(value: SettingValue) -> str:

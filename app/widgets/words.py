@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from engine.events import PromptProgress, ReuseBreak, Timings, Usage
+from engine.messages import Loaded
 
 
 def count(number: int) -> str:
@@ -35,6 +36,13 @@ def size(byte_count: float) -> str:
             return f"{value:.0f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+def context_cost(loaded: Loaded) -> str:
+    """What the context costs now, and what more of it would."""
+    per_token = loaded.kv_bytes_per_token
+    now = f"{loaded.ctx:,} tokens need {size(loaded.ctx * per_token)} now"
+    return f"{now}, each 1,024 more {size(1024 * per_token)}; trained for {loaded.ctx_train:,}."
 
 
 def seconds(value: float) -> str:

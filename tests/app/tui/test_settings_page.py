@@ -15,6 +15,7 @@ from app.screens.setting_changes import kept_words
 from app.screens.settings import SettingsPage, is_one_line, written
 from app.settings import ChatSettings, EngineSettings, Settings, load_settings
 from app.themes import LIGHT
+from app.widgets import words
 from tests.app.tui.fakes import Script, ScriptedClient
 
 Stage = Callable[..., Any]
@@ -151,3 +152,16 @@ def test_a_variable_that_goes_before_the_file_is_named(tmp_path: Path) -> None:
     words = kept_words(tmp_path / "c.toml", "engine.threads", {"LOCALCHAT_ENGINE_THREADS": "2"})
     assert "LOCALCHAT_ENGINE_THREADS is set" in words
     assert "is set" not in kept_words(tmp_path / "c.toml", "engine.threads", {})
+
+
+async def test_a_larger_context_tells_its_cost_before_it_is_chosen(stage: Stage) -> None:
+    async with stage() as it:
+        loaded = it.screen.loaded
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: isinstance(it.app.screen, SettingsPage))
+        options = it.app.screen.query_one("OptionList")
+        options.highlighted = options.get_option_index("engine.ctx")
+        await it.pilot.press("enter")
+        await it.until(lambda: isinstance(it.app.screen, AskPage))
+        await it.until(lambda: f"{loaded.ctx:,} tokens need" in it.text())
+        assert words.size(1024 * loaded.kv_bytes_per_token) in it.text()
