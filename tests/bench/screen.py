@@ -3,9 +3,8 @@
     python -m tests.bench.screen [MODEL]
 
 Real program, real model, 80x24, one answer that is only watched and one while keys are typed. The
-same answer is written without a screen (`ask`) before and after. `bench` tells the speed at two
-depths; from these follows its speed over the depths that the answer goes through. The last line is
-JSON.
+same answer is written without a screen (`ask`) before and after, and an answer of that length by
+what `bench` measures, the engine alone. `bench` itself writes 128 tokens. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from typing import Any
 
 from app.store.conversation import AnswerInfo
 from app.store.history import History
+from tests import real_models
 from tests.app.program import run_program
 from tests.bench.terminal import READY, Terminal, opened
 
@@ -35,8 +35,6 @@ KEYS = 100
 IDLE_S = 10.0
 STARTS = 5
 WATCHED_S = 5.0
-DEPTHS = {"tg128": 32 + 128 / 2, "tg64@4096": 4096 + 64 / 2}
-"""Tokens before the middle of what `bench` writes."""
 
 
 def ask(home: Path, chosen: tuple[str, ...]) -> dict[str, Any]:
@@ -118,11 +116,22 @@ def last_answer(home: Path) -> AnswerInfo:
         history.close()
 
 
-def bench_rate(results: list[dict[str, Any]], depth: float) -> float:
-    """Tokens/s at this depth: the time of a token grows with it in a straight line."""
-    rates = {one["test"]: one["tokens_per_s"] for one in results}
-    (shallow, fast), (deep, slow) = ((at, 1 / rates[test]) for test, at in DEPTHS.items())
-    return 1 / float(fast + (slow - fast) * (depth - shallow) / (deep - shallow))
+def engine_rate(path: Path) -> float:
+    """Tokens/s of the engine alone, as `bench` runs it, from an empty context to the same depth."""
+    from engine.backends.llama_cpp.loader import load_model
+    from engine.backends.llama_cpp.settings import BackendOptions
+    from engine.bench.__main__ import opened as opened_bench
+    from engine.bench.job import Job
+    from engine.bench.measure import SHORT_PROMPT, warm_up
+
+    model = load_model(path, BackendOptions(), lambda _done, _total: True)
+    with opened_bench(model, Job(str(path)), "auto") as (bench, _):
+        warm_up(bench)
+        bench.engine.begin(bench.prompt(1, SHORT_PROMPT), TOKENS + 1)
+        bench.engine.write(1)
+        started = time.perf_counter()
+        bench.engine.write(TOKENS - 1)
+        return (TOKENS - 1) / (time.perf_counter() - started)
 
 
 def main() -> None:
@@ -140,19 +149,18 @@ def main() -> None:
             screens[one.__name__] = last_answer(home)
         after = ask(home, chosen)
         bench = run_program(home, "bench", "--json", *chosen).objects[-1]
-    usage = screens["watched"].usage
-    middle = usage.prompt_tokens + usage.completion_tokens / 2
+    path = Path(chosen[1]) if chosen else real_models.starter()
     without = [one["timings"]["decode_tokens_per_s"] for one in (before, after)]
     rates = {
         "ask": sum(without) / 2,
-        "bench": bench_rate(bench["results"], middle),
-        "bench_tg128": bench_rate(bench["results"], DEPTHS["tg128"]),
+        "engine": engine_rate(path),
+        "bench_tg128": next(r["tokens_per_s"] for r in bench["results"] if r["test"] == "tg128"),
         **{name: info.timings.decode_tokens_per_s for name, info in screens.items()},
     }
     report = {
         "tokens": [info.usage.completion_tokens for info in screens.values()],
         "tokens_per_s": {name: round(rate, 1) for name, rate in rates.items()},
-        "watched/bench": round(rates["watched"] / rates["bench"], 3),
+        "watched/engine": round(rates["watched"] / rates["engine"], 3),
         "watched/ask": round(rates["watched"] / rates["ask"], 3),
         "typed/ask": round(rates["typed"] / rates["ask"], 3),
         "first_paint_ms": round(1e3 * median(paints), 1),
