@@ -15,9 +15,9 @@ Shapes of a layer's parts, `Hkv` KV heads of size `D`:
 | k8v4 | int8 [Hkv, BS, D] | bytes [Hkv, D, BS / 2]: token n low, token n + BS / 2 high |
 | q4 | bytes [Hkv, BS, D / 2]: dim d low, dim d + D / 2 high | as k8v4 |
 
-Scales are fp16: [Hkv, BS] for each of K and V stored in 8 bits; a 4-bit K has [Hkv, BS, D / 32]; a
-4-bit V has a scale and a zero, [Hkv, BS] each. Integers of K are kept after a Hadamard rotation
-(`hadamard.py`), and so are 4-bit integers of V.
+Scales are fp16: [Hkv, BS] for each of K and V stored in 8 bits; a 4-bit K has one per 32 dims,
+[Hkv, BS, ceil(D / 32)]; a 4-bit V has a scale and a zero, [Hkv, BS] each. Integers of K are kept
+after a Hadamard rotation (`hadamard.py`), and so are 4-bit integers of V.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class KVLayout:
         values = rows * self.head_size
         k = values * VALUE_BITS[self.format.k] // 8
         v = values * VALUE_BITS[self.format.v] // 8
-        groups = {"int8": 1, "fp8": 1, "int4": self.head_size // K_GROUP}
+        groups = {"int8": 1, "fp8": 1, "int4": -(-self.head_size // K_GROUP)}
         k_scale = rows * groups.get(self.format.k, 0) * SCALE_BYTES
         v_scale = rows * SCALE_BYTES if self.format.v in ("int8", "fp8", "int4") else 0
         v_zero = rows * SCALE_BYTES if self.format.v == "int4" else 0
