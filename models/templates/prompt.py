@@ -148,7 +148,7 @@ class _Builder:
 
     def _encode(self, run: Run, start: int, end: int) -> None:
         text = run.text[start:end]
-        ids = self.tokenizer.encode_after(text) if start else self.tokenizer.encode(text)
+        ids = self._encode_at(text, start)
         if not ids:
             return
         borders = _byte_borders(run, start, end)
@@ -163,6 +163,12 @@ class _Builder:
             self._part(self._name(owner))
             self.ids.append(token_id)
             offset = end_offset
+
+    def _encode_at(self, text: str, start: int) -> tuple[int, ...]:
+        """`start`: characters of the run that stand before the text."""
+        if start:
+            return self.tokenizer.encode_after(text)
+        return self.tokenizer.encode_section(text) if self.ids else self.tokenizer.encode(text)
 
     def _name(self, message: int | None) -> str:
         return TEMPLATE_PART if message is None else self.names[message]

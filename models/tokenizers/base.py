@@ -45,7 +45,12 @@ class Tokenizer(Protocol):
         ...
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Ids of ordinary text: never a control token, and no BOS."""
+        """Ids of ordinary text at the beginning of a prompt: never a control token, and no BOS."""
+        ...
+
+    def encode_section(self, text: str) -> tuple[int, ...]:
+        """As `encode`, for text behind a control token: some tokenizers put a space only before a
+        prompt."""
         ...
 
     def encode_after(self, text: str) -> tuple[int, ...]:

@@ -101,6 +101,9 @@ class GGUFTokenizer:
             )
         return tuple(ids[: max(count, 0)])
 
+    def encode_section(self, text: str) -> tuple[int, ...]:
+        return self.encode(text)
+
     def encode_after(self, text: str) -> tuple[int, ...]:
         if not text or not self._puts_space:
             return self.encode(text)

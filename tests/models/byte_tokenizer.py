@@ -24,6 +24,9 @@ class ByteTokenizer:
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(text.encode("utf-8", "replace"))
 
+    def encode_section(self, text: str) -> tuple[int, ...]:
+        return self.encode(text)
+
     def encode_after(self, text: str) -> tuple[int, ...]:
         return self.encode(text)
 
