@@ -24,7 +24,7 @@ def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig) -> Tensor:
     shares, chosen = route(x, layer.router, config)
     out = torch.zeros_like(x)
     # In the order of the experts, so that a token's sum does not depend on its neighbours.
-    for expert in chosen.unique().tolist():
+    for expert in sorted(set(chosen.flatten().tolist())):
         rows, place = torch.where(chosen == expert)
         part = feed_forward(
             x[rows],

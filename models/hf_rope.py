@@ -1,7 +1,7 @@
 """RoPE of a `config.json`: today's `rope_parameters` and the older keys alike.
 
-transformers 5 writes `rope_parameters`, for Gemma 3 one for each kind of layer; before, `rope_theta`,
-`rope_scaling` and `rope_local_base_freq` stood side by side.
+transformers 5 writes `rope_parameters`, for Gemma 3 one for each kind of layer; before, there were
+`rope_theta`, `rope_scaling` and `rope_local_base_freq` side by side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rotary position embedding: which angle each position turns a pair of dims by.
 
 The inverse frequency of pair i is base^(-2i / R), R dims being rotated (Su et al., "RoFormer",
-arXiv 2104.09864). Scalings change these frequencies so that positions beyond the trained length stay
-in the range that training saw; all is float32, in the order of operations of transformers'
+arXiv 2104.09864). Scalings change these frequencies so that positions beyond the trained length
+stay in the range that training saw; all is float32, in the order of operations of transformers'
 `modeling_rope_utils.py`.
 
 Two scalings depend on how long a sequence is: dynamic NTK and longrope. A pool keeps keys that are
@@ -70,7 +70,7 @@ def _linear(base: float, size: int, scaling: RopeScaling, context: int) -> Tenso
 
 
 def _dynamic(base: float, size: int, scaling: RopeScaling, context: int) -> Tensor:
-    """Dynamic NTK: the base grows by (s L / L0 - (s - 1))^(R / (R - 2)) for a length L beyond L0."""
+    """Dynamic NTK: the base grows by (s L / L0 - (s - 1))^(R / (R - 2)), L0 <= L the length."""
     ratio = max(context, scaling.original_context) / scaling.original_context
     growth = scaling.factor * ratio - (scaling.factor - 1)
     return 1.0 / _powers(base * growth ** (size / (size - 2)), size)
@@ -92,7 +92,7 @@ def _llama3(base: float, size: int, scaling: RopeScaling, context: int) -> Tenso
 
 
 def _yarn(base: float, size: int, scaling: RopeScaling, context: int) -> Tensor:
-    """YaRN (Peng et al., arXiv 2309.00071): a ramp over the dims from kept to divided frequencies."""
+    """YaRN (Peng et al., arXiv 2309.00071): a ramp over the dims from kept to divided ones."""
 
     def dim_of(rotations: float) -> float:
         turns = scaling.original_context / (rotations * 2 * math.pi)

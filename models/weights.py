@@ -85,8 +85,8 @@ def weights_from_state(state: Mapping[str, Tensor], config: ModelConfig) -> Weig
     """`Weights` of a checkpoint's tensors under their Hugging Face names.
 
     Tensors keep their dtype and device; matrices cut from a fused one are views of it. Each
-    parameter is used exactly once. Raises UnsupportedModel for a name that is unknown, ModelFileError
-    for one that is missing or comes twice.
+    parameter is used exactly once. Raises UnsupportedModel for a name that is unknown,
+    ModelFileError for one that is missing or comes twice.
     """
     slots: dict[Slot, Matrix] = {}
     stacks: dict[Slot, dict[int, Tensor]] = {}

@@ -52,7 +52,7 @@ class PagedRun:
         self.lengths = [0] * self.sequences
 
     def step(self, *added: Sequence[int], wanted: Sequence[int] | None = None) -> Tensor:
-        """Logits of one pass that adds ids to each sequence; all rows unless `wanted` names some."""
+        """Logits of one pass that adds ids to each sequence, of all rows or those `wanted`."""
         starts = list(self.lengths)
         self.lengths = [start + len(ids) for start, ids in zip(starts, added, strict=True)]
         self._give_up_blocks(starts)
