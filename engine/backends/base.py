@@ -48,6 +48,10 @@ class BackendFacts:
     """Whether a sequence can only be cut back to few lengths (sliding window, recurrent), so that
     every prompt is split for a restore point `min_recompute` tokens before its end.
     """
+    max_draft: int = 0
+    """Most drafted tokens of one `forward`, all rows together: each asks for scores of its own, and
+    `truncate` takes back exactly those that are refused. 0: nothing is drafted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,13 @@ class Row:
     ids: tuple[int, ...]
     wants_scores: bool
     """Whether the scores after the last id are wanted."""
+    wants_all: bool = False
+    """With `wants_scores`: after every id. The first id was sampled, those behind it are drafted.
+
+    Such rows share a step with decode rows only, never with a prompt. At most `facts.max_draft` ids
+    of a step are drafted; right after it, `truncate` to any length from `start` + 1 on must be
+    exact, also where a window slides, and costs next to nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +114,17 @@ class Candidates:
 
 
 class Scores(Protocol):
-    """Logits of the rows that wanted them; valid until the next `forward`."""
+    """Logits of the rows that wanted them; valid until the next `forward`.
 
-    def row(self, index: int) -> npt.NDArray[np.float32]:
-        """Logits [vocab_size] after the last id of rows[index] of the batch."""
+    `place` counts the ids of a row that wanted all scores, from 0, or from -1 backwards. Where rows
+    do not depend on their batch mates, those scores equal the ones of feeding id after id.
+    """
+
+    def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
+        """Logits [vocab_size] after one id of rows[index] of the batch; the last one by default."""
         ...
 
-    def candidates(self, index: int, k: int) -> Candidates: ...
+    def candidates(self, index: int, k: int, place: int = -1) -> Candidates: ...
 
 
 class Backend(Protocol):

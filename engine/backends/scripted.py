@@ -31,6 +31,8 @@ class Faults:
 
     nan_at: frozenset[int] = frozenset()
     """Every row of these forwards has a NaN."""
+    nan_after: frozenset[int] = frozenset()
+    """The scores after that many tokens of any sequence have a NaN."""
     nan_sequences: frozenset[int] = frozenset()
     """With `nan_at`: only these sequence numbers; empty: all."""
     raise_at: dict[int, Exception] = field(default_factory=dict)
@@ -43,14 +45,15 @@ class Faults:
 
 
 class ScriptedScores:
-    def __init__(self, rows: dict[int, npt.NDArray[np.float32]]) -> None:
+    def __init__(self, rows: dict[int, list[npt.NDArray[np.float32]]]) -> None:
+        """The wanted scores of each row, in the order of its ids."""
         self._rows = rows
 
-    def row(self, index: int) -> npt.NDArray[np.float32]:
-        return self._rows[index]
+    def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
+        return self._rows[index][place]
 
-    def candidates(self, index: int, k: int) -> Candidates:
-        row = self._rows[index]
+    def candidates(self, index: int, k: int, place: int = -1) -> Candidates:
+        row = self._rows[index][place]
         k = min(k, len(row))
         ids = np.lexsort((np.arange(len(row)), -row))[:k].astype(np.int64)
         total = log_sum_exp(row)
@@ -99,6 +102,15 @@ class ScriptedBackend:
         self._write(rows, self.faults.interrupt_at.get(call))
         scores = {i: self._scores(row, call) for i, row in enumerate(rows) if row.wants_scores}
         return ScriptedScores(scores)
+
+    def _scores(self, row: Row, call: int) -> list[npt.NDArray[np.float32]]:
+        length = self.length(row.sequence)
+        first = row.start + 1 if row.wants_all else length
+        ids = self._memory.held(row.sequence).ids
+        return [
+            self._scores_after(row.sequence, ids[:n], call, drafted=n > first)
+            for n in range(first, length + 1)
+        ]
 
     def fork(self, source: int, target: int, length: int) -> None:
         self.calls.append(("fork", source, target, length))
@@ -155,6 +167,15 @@ class ScriptedBackend:
         if len({row.sequence for row in rows}) != len(rows):
             raise AssertionError("a sequence twice in one batch")
 
+        self._check_drafts(rows)
+
+    def _check_drafts(self, rows: Sequence[Row]) -> None:
+        drafting = [row for row in rows if row.wants_all]
+        if sum(len(row.ids) - 1 for row in drafting) > self.facts.max_draft:
+            raise AssertionError("more is drafted than max_draft")
+        if drafting and any(len(row.ids) > 1 for row in rows if not row.wants_all):
+            raise AssertionError("drafts beside a prompt")
+
     def _check_room(self, count: int) -> None:
         capacity = self.faults.room_tokens
         if capacity is not None and self._memory.token_count + count > capacity:
@@ -177,25 +198,28 @@ class ScriptedBackend:
             return self._interrupted.wait(self._delay_per_token_s)
         return False
 
-    def _scores(self, row: Row, call: int) -> npt.NDArray[np.float32]:
-        held = self._memory.held(row.sequence)
-        scores = history_scores(held, self.facts.vocab_size, self.faults.padded_rows)
+    def _scores_after(
+        self, sequence: int, ids: list[int], call: int, drafted: bool
+    ) -> npt.NDArray[np.float32]:
+        """`drafted`: the last of the ids may be refused."""
+        scores = history_scores(Held(ids), self.facts.vocab_size, self.faults.padded_rows)
         if self._script is not None:
-            scores[self._scripted(tuple(held.ids))] = 30.0
-        if call in self.faults.nan_at and row.sequence in (
-            self.faults.nan_sequences or {row.sequence}
-        ):
+            scores[self._scripted(tuple(ids), drafted)] = 30.0
+        broken = call in self.faults.nan_at or len(ids) in self.faults.nan_after
+        if broken and sequence in (self.faults.nan_sequences or {sequence}):
             scores[0] = np.nan
         return scores[: self.facts.vocab_size]
 
-    def _scripted(self, ids: tuple[int, ...]) -> int:
+    def _scripted(self, ids: tuple[int, ...], drafted: bool) -> int:
         """The script's next id: `ids` is a known prompt and the beginning of its answer, or a new
-        prompt.
+        prompt; behind a draft that leaves the script the answer ends.
         """
         for prompt, answer in self._answers.items():
             said = ids[len(prompt) :]
             if ids[: len(prompt)] == prompt and said == answer[: len(said)] != answer:
                 return answer[len(said)]
+        if drafted:
+            return END
         assert self._script is not None
         self._answers[ids] = (*self._script(ids), END)
         return self._answers[ids][0]
@@ -232,13 +256,15 @@ def scripted_backend(
     max_sequences: int = 8,
     min_recompute: int = 1,
     vocab_size: int = VOCAB_SIZE,
+    max_draft: int = 16,
 ) -> ScriptedBackend:
     """`script`: a function of the prompt, or the answers to new prompts in their order (then empty
     ones).
 
     `window`: only the last so many positions and restore points can be truncated to; `recurrent`:
-    only restore points.
+    only restore points, so that nothing is drafted.
     """
+    reach = 0 if recurrent else max_rows if window is None else window
     facts = BackendFacts(
         name="scripted",
         vocab_size=vocab_size,
@@ -251,6 +277,7 @@ def scripted_backend(
         numerics="scripted 1",
         kv_type="f16",
         needs_marks=recurrent or window is not None,
+        max_draft=min(max_draft, reach),
     )
     memory = Memory(max_sequences, 0 if recurrent else window)
     return ScriptedBackend(facts, memory, _as_script(script), faults or Faults(), delay_per_token_s)

@@ -40,7 +40,7 @@ def test_log_sum_exp_is_that_of_double_precision() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_a_row_with_a_bad_number_is_seen_in_its_sum(bad: float) -> None:
     scores = ArrayScores()
-    scores.put(3, np.array([1.0, bad, 0.0], np.float32))
+    scores.put(3, [np.array([1.0, bad, 0.0], np.float32)])
     for k in (1, 2):
         candidates = scores.candidates(3, k)
         assert not candidates.finite

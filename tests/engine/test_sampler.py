@@ -29,11 +29,11 @@ class PlainScores:
         self._row = row
         self.whole_rows = 0
 
-    def row(self, index: int) -> npt.NDArray[np.float32]:
+    def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
         self.whole_rows += 1
         return self._row
 
-    def candidates(self, index: int, k: int) -> Candidates:
+    def candidates(self, index: int, k: int, place: int = -1) -> Candidates:
         ids = np.lexsort((np.arange(len(self._row)), -self._row))[:k].astype(np.int64)
         total = log_sum_exp(self._row)
         return Candidates(ids, self._row[ids], math.isfinite(total), lambda: total)

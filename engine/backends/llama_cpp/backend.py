@@ -20,6 +20,9 @@ from engine.backends.llama_cpp.threads import default_threads
 from engine.errors import Interrupted, LocalchatError, OutOfMemory, OutOfRoom
 
 MAX_ROWS = 2048
+# All rows of a step with drafts fit into one micro-batch: a window then still holds what the first
+# of them looks at, so that cutting back behind it is exact.
+MAX_DRAFT = 16
 # A micro-batch of two or more tokens takes the same code as any prefill; one of a single token does
 # not.
 MIN_RECOMPUTE = 2
@@ -36,8 +39,9 @@ class LlamaCppBackend:
         self.settings = settings
         self.threads = settings.threads or default_threads()
         self._interruption = Interruption()
-        # A running state cannot be taken back, so it must not be cut off half written.
+        # A running state cannot be taken back, so it must not be cut off half written, nor drafted.
         self._aborts = not (model.recurrent or model.hybrid)
+        self._most_drafted = MAX_DRAFT if self._aborts else 0
         self._pool, self.choice = self._open(settings)
         self._facts = self._make_facts(self._measure_cell())
 
@@ -104,7 +108,7 @@ class LlamaCppBackend:
         batch = self._pool.context.batch
         batch.clear()
         for piece in pieces:
-            batch.add(piece.sequence, piece.start, piece.ids, piece.wants_scores)
+            batch.add(piece.sequence, piece.start, piece.ids, piece.wants_scores, piece.wants_all)
         return self._pool.context.decode()
 
     def _decode_with_more_room(self, pieces: Sequence[Piece]) -> int:
@@ -117,9 +121,11 @@ class LlamaCppBackend:
     def _commit(self, pieces: Sequence[Piece], scores: ArrayScores) -> None:
         end = 0
         for piece in pieces:
-            end += len(piece.ids)
+            begin, end = end, end + len(piece.ids)
             if piece.wants_scores:
-                scores.put(piece.row, self._pool.context.logits(end - 1))
+                first = begin if piece.wants_all else end - 1
+                places = range(first, end)
+                scores.put(piece.row, [self._pool.context.logits(place) for place in places])
         for piece in pieces:
             self._pool.advance(piece.sequence, len(piece.ids))
 
@@ -213,7 +219,14 @@ class LlamaCppBackend:
     def _open(self, settings: ContextSettings) -> tuple[Pool, kv_types.KVChoice]:
         start = min(most_cells(settings), max(settings.start_context, 256))
         slots = settings.max_sequences if self._model.rolls_back else min(2, settings.max_sequences)
-        shape = ContextShape(start, slots, CALL_TOKENS, settings.n_ubatch, threads=self.threads)
+        shape = ContextShape(
+            start,
+            slots,
+            CALL_TOKENS,
+            settings.n_ubatch,
+            threads=self.threads,
+            drafts=self._most_drafted,
+        )
 
         def make(choice: kv_types.KVChoice) -> Pool:
             wanted = replace(
@@ -258,6 +271,7 @@ class LlamaCppBackend:
             numerics=numerics,
             kv_type=kv.name,
             needs_marks=not self._model.rolls_back,
+            max_draft=self._most_drafted,
         )
 
 

@@ -42,7 +42,14 @@ class Batch:
     def clear(self) -> None:
         self.native.n_tokens = 0
 
-    def add(self, sequence: int, start: int, ids: Sequence[int], wants_scores: bool) -> int:
+    def add(
+        self,
+        sequence: int,
+        start: int,
+        ids: Sequence[int],
+        wants_scores: bool,
+        wants_all: bool = False,
+    ) -> int:
         """Append tokens at positions start.. and return the index of the last one.
 
         A larger batch than the capacity ends the process inside llama.cpp, so it raises ValueError
@@ -59,7 +66,7 @@ class Batch:
             self._ids[begin:end] = ids
             self._positions[begin:end] = np.arange(start, start + len(ids), dtype=np.int32)
             self._sequences[begin:end] = sequence
-            self._wanted[begin:end] = 0
+            self._wanted[begin:end] = wants_all
         self._wanted[end - 1] = wants_scores
         self.native.n_tokens = end
         return end - 1

@@ -23,6 +23,9 @@ def check_rows(facts: BackendFacts, rows: Sequence[Row], lengths: Sequence[int])
         raise ValueError(f"{total} tokens, more than max_rows {facts.max_rows}")
     if len({row.sequence for row in rows}) < len(rows):
         raise ValueError("a sequence appears in two rows")
+    drafted = sum(len(row.ids) - 1 for row in rows if row.wants_all)
+    if drafted > facts.max_draft:
+        raise ValueError(f"{drafted} drafted tokens, more than max_draft {facts.max_draft}")
     for row, length in zip(rows, lengths, strict=True):
         _check_row(facts, row, length)
 

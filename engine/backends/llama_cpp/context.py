@@ -38,7 +38,8 @@ class ContextShape:
     flash: bool = False
     threads: int = 1
     outputs: int | None = None
-    """Most rows of one call that want scores; None: one for each sequence."""
+    """Most tokens of one call with scores; None: one for each sequence, and `drafts` more."""
+    drafts: int = 0
 
 
 class Context:
@@ -68,7 +69,7 @@ class Context:
         params.n_batch = min(shape.n_batch, shape.n_ctx)
         params.n_ubatch = min(shape.n_ubatch, params.n_batch)
         params.n_seq_max = shape.n_sequences
-        params.n_outputs_max = shape.outputs or shape.n_sequences
+        params.n_outputs_max = shape.outputs or shape.n_sequences + shape.drafts
         params.n_threads = params.n_threads_batch = shape.threads
         params.type_k, params.type_v = shape.type_k, shape.type_v
         params.flash_attn_type = (

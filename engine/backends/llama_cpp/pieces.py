@@ -2,7 +2,7 @@
 
 A micro-batch of one token takes other code than any larger one, with other rounding. So a prefill
 never contains one, and shares no call with other rows: its numbers depend neither on where it is
-cut nor on its mates.
+cut nor on its mates. A row with drafts is a decode row.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Piece:
     start: int
     ids: tuple[int, ...]
     wants_scores: bool
+    wants_all: bool = False
 
 
 def calls(rows: Sequence[Row], call_tokens: int, micro_batch: int) -> Iterator[tuple[Piece, ...]]:
@@ -31,15 +32,19 @@ def calls(rows: Sequence[Row], call_tokens: int, micro_batch: int) -> Iterator[t
     Decode rows come last: an interrupted step has then not written tokens whose scores are lost.
     """
     for index, row in enumerate(rows):
-        if len(row.ids) > 1:
+        if not _decodes(row):
             yield from ((piece,) for piece in _cut(index, row, call_tokens, micro_batch))
     decode = tuple(
-        Piece(index, row.sequence, row.start, row.ids, row.wants_scores)
+        Piece(index, row.sequence, row.start, row.ids, row.wants_scores, row.wants_all)
         for index, row in enumerate(rows)
-        if len(row.ids) == 1
+        if _decodes(row)
     )
     if decode:
         yield decode
+
+
+def _decodes(row: Row) -> bool:
+    return len(row.ids) == 1 or row.wants_all
 
 
 def _cut(index: int, row: Row, call_tokens: int, micro_batch: int) -> Iterator[Piece]:

@@ -13,26 +13,26 @@ _STRIDE = 32
 
 
 class ArrayScores:
-    """Logits [vocab_size] for each row that wanted them."""
+    """Logits [vocab_size] for each row that wanted them, after one or all of its ids."""
 
     def __init__(self) -> None:
-        self._rows: dict[int, npt.NDArray[np.float32]] = {}
+        self._rows: dict[int, list[npt.NDArray[np.float32]]] = {}
 
-    def put(self, index: int, logits: npt.NDArray[np.float32]) -> None:
+    def put(self, index: int, logits: list[npt.NDArray[np.float32]]) -> None:
         self._rows[index] = logits
 
-    def row(self, index: int) -> npt.NDArray[np.float32]:
+    def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
         try:
-            return self._rows[index]
-        except KeyError:
-            raise ValueError(f"row {index} did not want scores") from None
+            return self._rows[index][place]
+        except (KeyError, IndexError):
+            raise ValueError(f"row {index} did not want scores at {place}") from None
 
-    def candidates(self, index: int, k: int) -> Candidates:
-        logits = self.row(index)
+    def candidates(self, index: int, k: int, place: int = -1) -> Candidates:
+        logits = self.row(index, place)
         # The largest is NaN where any is NaN.
-        place = logits.argmax()
-        ids = np.array([place]) if k == 1 else best_ids(logits, k)
-        finite = isfinite(logits[place])
+        best = logits.argmax()
+        ids = np.array([best]) if k == 1 else best_ids(logits, k)
+        finite = isfinite(logits[best])
         return Candidates(ids, logits[ids], finite, lambda: log_sum_exp(logits))
 
 
