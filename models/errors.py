@@ -5,6 +5,7 @@
     │   ├── ModelNotFound
     │   └── UnsupportedModel  known to be a model, but not one that can run
     ├── TemplateError         failed: the chat template refused or broke
+    ├── LoadingStopped        interrupted: nobody wants the model that was being loaded any more
     ├── RenderingStopped      interrupted: nobody wants what was being rendered any more
     └── OutOfMemory           memory (exit 4)
 
@@ -50,6 +51,12 @@ class UnsupportedModel(ModelFileError):
 
 class TemplateError(LocalchatError):
     """The chat template raised, ran too long, or took too much memory."""
+
+
+class LoadingStopped(LocalchatError):
+    """Loading a model was stopped on purpose; its memory is free again."""
+
+    code = "interrupted"
 
 
 class RenderingStopped(LocalchatError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from models.errors import ModelFileError
 from models.loaders.gguf import ArrayValue, GGUFFile, MetadataValue
 from models.sizes import show_name
@@ -35,6 +37,15 @@ class HeaderValues:
         if type(value) is not int:
             raise self.damaged(f"{key} is no whole number")
         return (value,)
+
+    def number(self, key: str) -> float | None:
+        """A whole or fractional number; None when absent."""
+        value = self.value(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+            raise self.damaged(f"{key} is no finite number")
+        return float(value)
 
     def flags(self, key: str) -> tuple[bool, ...]:
         """An array of truth values; empty when absent or something else."""
