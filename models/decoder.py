@@ -6,7 +6,7 @@ Knows no request, no scheduler and no file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -23,6 +23,10 @@ from models.kv_groups import kv_groups
 from models.model_input import ModelInput
 from models.rope import rope
 from models.weights import LayerWeights, Weights
+
+
+class PassStopped(Exception):
+    """Somebody asked for a pass to be stopped: nothing of it counts."""
 
 
 class Decoder:
@@ -44,17 +48,25 @@ class Decoder:
         }
 
     @torch.inference_mode()
-    def forward(self, input: ModelInput, pools: Sequence[KVPool]) -> Tensor:
+    def forward(
+        self,
+        input: ModelInput,
+        pools: Sequence[KVPool],
+        is_stopped: Callable[[], bool] | None = None,
+    ) -> Tensor:
         """Logits of the wanted rows, float32 [R, vocab_size].
 
         One pool for each group of `kv_groups(config)`, in that order. Keys and values of the tokens
         are written to their slots, then read with everything that the sequences hold.
+        `is_stopped` is asked before each layer; raises PassStopped.
         """
         x = self._embed(input.tokens)
         angles = {key: one.at(input.positions) for key, one in self._ropes.items()}
         for layer, weights, place in zip(
             self.config.layers, self.weights.layers, self._places, strict=True
         ):
+            if is_stopped is not None and is_stopped():
+                raise PassStopped
             turn = angles[_rope_key(layer)] if layer.has_rope else None
             x = self._layer(x, weights, place, turn, input, pools[place.group])
         return self._logits(x[input.wanted])

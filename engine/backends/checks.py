@@ -1,5 +1,5 @@
-"""Checks of what the engine asks for, before anything native is called: llama.cpp aborts instead of
-raising.
+"""Checks of what the engine asks for, before anything is computed: llama.cpp would abort instead of
+raising, and a paged pool would be overwritten.
 """
 
 from __future__ import annotations
