@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from engine.backends.base import BackendFacts, Parked, Room, Row, Scores
-from engine.backends.llama_cpp import kv_types, opening
 from engine.backends.checks import check_rows, check_sequence
+from engine.backends.llama_cpp import kv_types, opening
 from engine.backends.llama_cpp.context import Context, ContextRefused, ContextShape, build_name
 from engine.backends.llama_cpp.interruption import Interruption
 from engine.backends.llama_cpp.model import LoadedModel
