@@ -14,8 +14,8 @@ from kernels.hadamard import hadamard
 from kernels.kv_pool import KVPool
 from kernels.kv_store import read_stored
 
-SCORE_COUNT = 2**24
-"""Scores held at a time, 64 MiB: longer prompts are done in chunks of rows."""
+SCORE_COUNT = 2**22
+"""Scores held at a time, 16 MiB: longer prompts are done in chunks of rows."""
 
 
 def paged_attention(

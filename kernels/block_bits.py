@@ -16,15 +16,20 @@ def unpack(packed: Tensor, bits: int, chunk: int) -> Tensor:
     return (fields & ((1 << bits) - 1)).flatten(1)
 
 
+def reinterpret(packed: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bytes [N, M] as numbers of `dtype`; copied, as the bytes may begin at an odd address."""
+    return packed.clone(memory_format=torch.contiguous_format).view(dtype)
+
+
 def half(packed: Tensor) -> Tensor:
     """Bytes [N, 2 M] as fp16 numbers, float32 [N, M]."""
-    return packed.contiguous().view(torch.float16).float()
+    return reinterpret(packed, torch.float16).float()
 
 
 def words(packed: Tensor, size: int) -> Tensor:
     """Bytes [N, M] as unsigned little-endian words of 2 or 4 bytes, int64 [N, M / size]."""
     dtype = torch.int16 if size == 2 else torch.int32
-    return packed.contiguous().view(dtype).long() & ((1 << (8 * size)) - 1)
+    return reinterpret(packed, dtype).long() & ((1 << (8 * size)) - 1)
 
 
 def signs(bits: Tensor) -> Tensor:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.block_bits import half, unpack
+from kernels.block_bits import half, reinterpret, unpack
 
 NL_VALUES = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
 E2M1_DOUBLED = (0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12)
 
 
 def f32(blocks: Tensor) -> Tensor:
-    return blocks.contiguous().view(torch.float32)
+    return reinterpret(blocks, torch.float32)
 
 
 def f16(blocks: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ def f16(blocks: Tensor) -> Tensor:
 
 
 def bf16(blocks: Tensor) -> Tensor:
-    return blocks.contiguous().view(torch.bfloat16).float()
+    return reinterpret(blocks, torch.bfloat16).float()
 
 
 def q4_0(blocks: Tensor) -> Tensor:

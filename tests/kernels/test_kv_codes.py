@@ -1,0 +1,139 @@
+"""Laws of the quantized formats: how far a number may move, and which codes never occur."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.kv_codes import (
+    Codes,
+    dequantize,
+    dequantize_groups,
+    dequantize_range,
+    pack_halves,
+    quantize,
+    quantize_groups,
+    quantize_range,
+    unpack_halves,
+)
+
+
+def rows(size: int = 96) -> Tensor:
+    """Ordinary rows, one of outliers, one of zeros, tiny, huge, constant, one-sided."""
+    made = torch.randn(12, size)
+    made[1, 3] = 1e4
+    made[2] = 0
+    made[3] *= 1e-4
+    made[4] *= 1e5
+    made[5] = 3.7
+    made[6] = made[6].abs() + 100
+    made[7] = -made[7].abs()
+    return made
+
+
+def scale_of(codes: Codes) -> Tensor:
+    assert codes.scale is not None
+    assert codes.scale.dtype == torch.float16
+    return codes.scale
+
+
+def test_int8_moves_a_number_by_about_half_a_step() -> None:
+    x = rows()
+    codes = quantize(x, "int8")
+    scale = scale_of(codes)
+    # Half a step, and what the rounding of the scale to fp16 may cut off at the top: 127 / 2048.
+    limit = 0.563 * scale.float().unsqueeze(1)
+    assert ((dequantize(codes.values, scale) - x).abs() <= limit).all()
+
+
+def test_int8_uses_codes_up_to_127_and_never_minus_128() -> None:
+    codes = quantize(torch.cat((rows(), -rows())), "int8").values
+    assert codes.min() == -127
+    assert codes.max() == 127
+
+
+def test_fp8_moves_a_number_by_a_sixteenth_at_most() -> None:
+    x = rows()
+    codes = quantize(x, "fp8")
+    scale = scale_of(codes)
+    smallest_step = scale.float().unsqueeze(1) * 2**-9
+    limit = torch.maximum(x.abs() / 16, smallest_step / 2)
+    assert ((dequantize(codes.values, scale) - x).abs() <= limit * 1.001).all()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-5, 1.0, 1e6, 1e30])
+@pytest.mark.parametrize("kind", ["int8", "fp8"])
+def test_numbers_of_any_size_give_finite_numbers(kind: str, size: float) -> None:
+    x = torch.randn(4, 64) * size
+    codes = quantize(x, kind)
+    assert dequantize(codes.values, scale_of(codes)).isfinite().all()
+
+
+def test_fp8_never_uses_the_codes_of_nan() -> None:
+    x = torch.cat((rows(), -rows(), rows() * 1e30))
+    assert not (quantize(x, "fp8").values.view(torch.uint8) & 0x7F == 0x7F).any()
+
+
+def test_groups_of_32_dims_move_a_number_by_about_half_a_step() -> None:
+    for size in (64, 80, 96):
+        x = rows(size)
+        codes = quantize_groups(x)
+        scale = scale_of(codes)
+        assert scale.shape == (12, -(-size // 32))
+        limit = 0.51 * scale.float().repeat_interleave(32, 1)[:, :size]
+        assert ((dequantize_groups(codes.values, scale) - x).abs() <= limit).all()
+        assert codes.values.min() >= 1
+        assert codes.values.max() <= 15
+
+
+def test_an_outlier_spoils_its_own_group_only() -> None:
+    x = rows()
+    found = quantize_groups(x)
+    error = (dequantize_groups(found.values, scale_of(found)) - x)[1].abs()
+    assert error[:32].max() > 1
+    assert error[32:].max() < 0.5
+
+
+def test_a_range_moves_a_number_by_about_half_a_step() -> None:
+    x = rows().clamp(-6e4, 6e4)
+    codes = quantize_range(x)
+    scale = scale_of(codes)
+    assert codes.zero is not None
+    zero = codes.zero
+    assert zero.dtype == torch.float16
+    # The least number itself was rounded to fp16.
+    limit = 0.51 * scale.float().unsqueeze(1) + zero.float().abs().unsqueeze(1) * 2**-10
+    assert ((dequantize_range(codes.values, scale, zero) - x).abs() <= limit).all()
+    assert codes.values.max() == 15
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0])
+def test_a_row_of_zeros_comes_back_as_zeros(value: float) -> None:
+    x = torch.full((2, 64), value)
+    for kind in ("int8", "fp8"):
+        codes = quantize(x, kind)
+        assert not dequantize(codes.values, scale_of(codes)).any()
+    codes = quantize_groups(x)
+    assert not dequantize_groups(codes.values, scale_of(codes)).any()
+    codes = quantize_range(x)
+    assert codes.zero is not None
+    assert not dequantize_range(codes.values, scale_of(codes), codes.zero).any()
+
+
+def test_the_scale_is_rounded_before_it_is_divided_by() -> None:
+    """A scale that fp16 can't hold: codes that belong to the rounded one."""
+    x = torch.tensor([[127 * 1.0004, 60.4]])
+    codes = quantize(x, "int8")
+    scale = scale_of(codes)
+    assert float(scale[0]) == 1.0
+    assert codes.values.tolist() == [[127, 60]]
+
+
+def test_packing_halves_is_undone() -> None:
+    codes = torch.randint(0, 16, (3, 5, 80), dtype=torch.uint8)
+    packed = pack_halves(codes)
+    assert packed.shape == (3, 5, 40)
+    assert torch.equal(unpack_halves(packed), codes)
+    assert torch.equal(packed & 0xF, codes[..., :40])
+    assert torch.equal(packed >> 4, codes[..., 40:])
