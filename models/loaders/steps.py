@@ -104,10 +104,11 @@ def _check_missing(
 ) -> None:
     for slot, shape in shapes.items():
         places = filled.get(slot, {})
-        missing = set(range(shape[0])) - set(places)
         if not places:
             raise _incomplete(filled, f"The tensor {name_of(slot)} is missing.")
-        if None not in places and missing:
+        if None in places:
+            continue
+        if missing := set(range(shape[0])) - set(places):
             raise _incomplete(filled, f"Expert {min(missing)} of {name_of(slot)} is missing.")
 
 
