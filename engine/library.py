@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import LocalchatError, ModelFileError, ModelNotFound
-from models.description import ModelDescription, describe
+from models.description import describe
 from models.folders import Candidate, ModelFolder, candidates
 from models.folders import default_folders as _default_folders
 from models.free_memory import free_memory
 from models.loaders.split import part_name
 from models.memory import choose_context, kv_bytes_per_token
+from models.model_description import ModelDescription
 from models.sizes import show_bytes, show_name, show_text
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What a model file is, from its header alone: size, shape, context, tokenizer ids, chat template.
+"""What a model is, from its headers alone: size, shape, context, tokenizer ids, chat template.
 
 Loads no weights and needs no native code. Raises before anything is allocated when the file is
 damaged or of a kind that cannot run.
@@ -7,16 +7,18 @@ damaged or of a kind that cannot run.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 from models.architectures import NOT_FOR_CHAT, RUNNABLE
 from models.errors import UnsupportedModel
+from models.folder_description import describe_folder
 from models.header_values import HeaderValues
-from models.layers import LayerShapes, layer_shapes
+from models.hf_folder import is_model_folder
+from models.layers import layer_shapes
 from models.loaders.ggml_types import FILE_TYPES
 from models.loaders.gguf import ArrayValue, GGUFFile
 from models.loaders.split import ModelFiles, read_model
+from models.model_description import ModelDescription, SpecialIds, template_hash
 from models.shape_checks import check_shapes
 from models.sizes import show_name, show_text
 from models.tokenizers.gguf_vocab import tokenizer_fingerprint
@@ -26,80 +28,16 @@ _SAMPLE_BYTES = 4096
 _KNOWN_ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialIds:
-    """Ids that the header names; None where it names none."""
-
-    bos: int | None
-    eos: int | None
-    eot: int | None
-    eom: int | None
-    add_bos: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class ModelDescription:
-    path: Path
-    """The first file."""
-    files: tuple[Path, ...]
-    name: str
-    """The file's name, for showing."""
-    title: str
-    """What the header calls the model; may be empty."""
-    architecture: str
-    quantization: str
-    parameters: int
-    weights_bytes: int
-    file_bytes: int
-    ctx_train: int | None
-    """Tokens the model was trained on; None when the header does not say or says 0."""
-    layers: int
-    embedding: int
-    heads: int
-    """Most query heads of a layer."""
-    shapes: LayerShapes
-    feed_forward: int
-    vocab_size: int
-    fingerprint: str
-    tokenizer: str
-    """Fingerprint of the tokenizer."""
-    template: str | None
-    template_hash: str
-    """Empty without a template."""
-    ids: SpecialIds
-    license: str
-
-    @property
-    def kv_heads(self) -> tuple[int, ...]:
-        """KV heads of each layer; 0 where a layer keeps no K and V."""
-        return self.shapes.kv_heads
-
-    @property
-    def key_length(self) -> int:
-        """Values of one K head."""
-        return self.shapes.key_length
-
-    @property
-    def value_length(self) -> int:
-        return self.shapes.value_length
-
-    @property
-    def window(self) -> int | None:
-        """Tokens that a window layer sees; None without such layers."""
-        return self.shapes.window
-
-    @property
-    def window_layers(self) -> tuple[bool, ...]:
-        return self.shapes.window_layers
-
-    @property
-    def recurrent(self) -> bool:
-        """Whether any layer keeps a state that cannot be cut back."""
-        return self.shapes.recurrent_layers > 0
-
-
 def describe(path: Path) -> ModelDescription:
-    """Read and check a model's header. Raises ModelNotFound, ModelFileError or UnsupportedModel."""
+    """Read and check a GGUF file's header, or a safetensors folder.
+
+    Raises ModelNotFound, ModelFileError or UnsupportedModel.
+    """
+    return describe_folder(path) if is_model_folder(path) else describe_gguf(path)
+
+
+def describe_gguf(path: Path) -> ModelDescription:
+    """Raises ModelNotFound, ModelFileError or UnsupportedModel."""
     files = read_model(path)
     header = HeaderValues(files.first)
     architecture = _architecture(files, header)
@@ -133,13 +71,6 @@ def describe(path: Path) -> ModelDescription:
         ids=_special_ids(header, vocab_size),
         license=show_text(header.text("general.license")[:200]),
     )
-
-
-def template_hash(template: str | None) -> str:
-    """Identity of a chat template; empty for none."""
-    if not template:
-        return ""
-    return hashlib.sha256(template.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _architecture(files: ModelFiles, header: HeaderValues) -> str:

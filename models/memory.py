@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from models.description import ModelDescription
+from models.model_description import ModelDescription
 from models.sizes import show_bytes
 
 KV_BYTES: dict[str, tuple[float, float]] = {

@@ -29,9 +29,10 @@ from engine.errors import LocalchatError, OutOfMemory, UsageError
 from engine.messages import Load, Loaded, LoadOptions
 from engine.worker.model import Model
 from engine.worker.sampling_defaults import sampling_defaults
-from models.description import ModelDescription, describe
+from models.description import describe
 from models.free_memory import free_memory
 from models.memory import ContextChoice, choose_context, trained_context
+from models.model_description import ModelDescription
 from models.sizes import show_bytes
 from models.templates.formatter import ChatFormatter
 from models.templates.thinking import thinking_tags

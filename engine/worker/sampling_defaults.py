@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from engine.request import Sampling
-from models.description import ModelDescription
 from models.loaders.gguf import read_gguf
+from models.model_description import ModelDescription
 
 _KEYS = {
     "general.sampling.temp": "temperature",

@@ -58,9 +58,9 @@ def explain_piece(path: Path, piece: re.Match[str]) -> ModelFileError:
 def explain_directory(path: Path) -> ModelFileError:
     if any(path.glob("*.safetensors")):
         return ModelFileError(
-            f"{show_name(path)} is a safetensors folder.",
-            "Such folders need a conversion to GGUF, which is not available yet.",
-            _GET_GGUF,
+            f"{show_name(path)} is no complete model folder.",
+            "It holds safetensors files, but no config.json.",
+            "Download the whole folder.",
         )
     return ModelFileError(f"{show_name(path)} is a folder.", "", "Name the GGUF file inside it.")
 
@@ -72,7 +72,7 @@ def _kind(start: bytes, size: int) -> tuple[str, str]:
     if start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
         return "It is a Python pickle, which can run code and is never opened.", _GET_GGUF
     if start[8:10] == b'{"' and int.from_bytes(start[:8], "little") <= size:
-        return "It is a safetensors file, which needs a conversion to GGUF.", _GET_GGUF
+        return "It is a safetensors file.", "Name the folder that it lies in."
     if start.lstrip()[:1] == b"<":
         return f"It is a web page of {show_bytes(size)}, not the model.", _AGAIN
     if start.lstrip()[:1] in (b"{", b"["):

@@ -7,8 +7,6 @@ vocabulary would still make of their spelling is cut apart.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
@@ -19,7 +17,8 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer
 
 from models.errors import UnsupportedModel
-from models.hf_folder import TOKENIZER, FolderFiles, read_folder, token_content, token_ids
+from models.hf_folder import FolderFiles, read_folder, token_content, token_ids
+from models.tokenizers.fingerprint import folder_fingerprint
 from models.tokenizers.hf_build import build_tokenizer, prefix_once, read_spec, without_prefix
 from models.tokenizers.hf_pieces import PieceRules, UnknownDecoder, piece_rules
 
@@ -43,20 +42,6 @@ _TURN_ENDS = frozenset(
 """Spellings that end a turn in every model that has them, as in llama.cpp."""
 
 
-def hf_fingerprint(files: FolderFiles) -> str:
-    """A hash of all that decides over ids, chat templates excepted."""
-    digest = hashlib.sha256()
-    try:
-        digest.update((files.path / TOKENIZER).read_bytes())
-    except OSError:
-        pass  # its absence is told when the tokenizer is made
-    settings = {k: v for k, v in files.tokenizer.items() if k != "chat_template"}
-    ends = (files.generation.get("eos_token_id"), files.config.get("eos_token_id"))
-    rest = (settings, dict(files.special_tokens), ends)
-    digest.update(json.dumps(rest, sort_keys=True, default=str).encode())
-    return digest.hexdigest()[:32]
-
-
 class HFTokenizer:
     """Tokenizer of one folder. Any thread may encode.
 
@@ -76,7 +61,7 @@ class HFTokenizer:
         self._added: Mapping[int, AddedToken] = self._whole.get_added_tokens_decoder()
         self._pieces: dict[int, bytes] = {}
         self.vocab_size = 1 + max(self._whole.get_vocab(with_added_tokens=True).values())
-        self.fingerprint = hf_fingerprint(files)
+        self.fingerprint = folder_fingerprint(files)
         self.bos_id = self._named("bos_token", "bos_token_id")
         self.eos_id = self._named("eos_token", "eos_token_id")
         self.add_bos = self.bos_id is not None and self._puts_bos(spec)

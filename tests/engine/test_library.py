@@ -115,7 +115,11 @@ def test_bad_files_are_listed_with_their_reason(tmp_path: Path) -> None:
     rare = tiny_llama()
     rare.tensors.append(Tensor("w", (32, 2), 77, size=64))
     put(tmp_path / "rare.gguf", rare)
-    (tmp_path / "tensors").mkdir()
+    for name in ("tensors", "bare", "pickled"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "bare/model.safetensors").write_bytes(b"")
+    (tmp_path / "pickled/pytorch_model.bin").write_bytes(b"")
+    (tmp_path / "pickled/config.json").write_text("{}")
     (tmp_path / "tensors/model.safetensors").write_bytes(b"")
     (tmp_path / "tensors/config.json").write_text("{}")
     errors = {entry.name: entry.error or "" for entry in find_models([tmp_path], PLENTY)}
@@ -126,7 +130,9 @@ def test_bad_files_are_listed_with_their_reason(tmp_path: Path) -> None:
         "x.gguf.part1of2": "cat ",
         "odd.gguf": "'warp9'",
         "rare.gguf": "storage type 77",
-        "tensors": "not available yet",
+        "tensors": "Models of the type unknown",
+        "bare": "no config.json",
+        "pickled": "pytorch_model.bin, a Python pickle",
     }
     assert errors.keys() == expected.keys()
     for name, words in expected.items():

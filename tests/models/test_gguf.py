@@ -205,7 +205,7 @@ def test_missing_files_and_folders_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "folder.gguf").mkdir()
     assert "is a folder" in reason(tmp_path / "folder.gguf")
     (tmp_path / "folder.gguf" / "model.safetensors").write_bytes(b"")
-    assert "safetensors folder" in reason(tmp_path / "folder.gguf")
+    assert "config.json" in reason(tmp_path / "folder.gguf")
     assert "cannot be read" in reason(Path("x" * 4000))
     assert "cannot be read" in reason(Path("a\0b"))
 

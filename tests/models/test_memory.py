@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from models.description import ModelDescription, describe
+from models.description import describe
 from models.memory import (
     DEFAULT_CONTEXT,
     DEFAULT_LIMIT,
@@ -19,6 +19,7 @@ from models.memory import (
     estimate,
     kv_bytes_per_token,
 )
+from models.model_description import ModelDescription
 from tests.models.gguf_bytes import tiny_llama
 
 MIB = 2**20
