@@ -18,6 +18,7 @@ from models.hf_values import HfValues, refuse_value
 FULL, SLIDING = "full_attention", "sliding_attention"
 LAYER_TYPES = (FULL, SLIDING)
 GEMMAS = ("gemma2", "gemma3_text")
+QWENS = ("qwen2", "qwen3", "qwen3_moe")
 
 
 def config_from_hf(values: Mapping[str, Any]) -> ModelConfig:
@@ -96,13 +97,18 @@ def _layer_types(values: HfValues, model_type: str) -> tuple[str, ...]:
     if model_type == "gemma3_text":
         period = values.count("sliding_window_pattern")
         return tuple(SLIDING if (i + 1) % period else FULL for i in range(count))
-    if model_type in ("qwen2", "qwen3"):
-        # The first layers see everything, where a window is used at all.
-        first = values.get("max_window_layers") if values.flag("use_sliding_window") else count
-        return tuple(SLIDING if i >= (first or 0) else FULL for i in range(count))
-    if model_type == "qwen3_moe":
-        return (SLIDING if values.flag("use_sliding_window") else FULL,) * count
-    return (FULL if values.get("sliding_window") is None else SLIDING,) * count
+    if _window(values, model_type) is None:
+        return (FULL,) * count
+    # The first layers of Qwen see everything.
+    first = values.get("max_window_layers") if model_type in ("qwen2", "qwen3") else 0
+    return tuple(SLIDING if i >= (first or 0) else FULL for i in range(count))
+
+
+def _window(values: HfValues, model_type: str) -> int | None:
+    """Of the layers that have one; Qwen's files state a size even where it is not used."""
+    if model_type in QWENS and not values.flag("use_sliding_window"):
+        return None
+    return values.optional_count("sliding_window")
 
 
 def _given_layer_types(given: object, count: int, model_type: str) -> tuple[str, ...]:
@@ -119,8 +125,11 @@ def _given_layer_types(given: object, count: int, model_type: str) -> tuple[str,
 def _layer(
     values: HfValues, model_type: str, index: int, layer_type: str, rope: HfRope
 ) -> LayerConfig:
+    window = _window(values, model_type) if layer_type == SLIDING else None
+    if layer_type == SLIDING and window is None:
+        refuse_value("sliding_window", None)
     return LayerConfig(
-        window=values.optional_count("sliding_window") if layer_type == SLIDING else None,
+        window=window,
         rope_base=rope.base,
         rope_scaling=rope.scaling,
         experts=_experts(values, model_type) if _has_experts(values, model_type, index) else 0,
@@ -179,11 +188,18 @@ def _model(
         rotary_size=_rotary_size(layers, model_type, head_size, rotary_share),
         tied=values.flag("tie_word_embeddings"),
         experts=experts,
-        experts_used=values.count("num_experts_per_tok") if experts else 0,
+        experts_used=_experts_used(values, experts) if experts else 0,
         expert_feed_forward=_expert_feed_forward(values, model_type) if experts else 0,
         normalizes_experts=model_type != "qwen3_moe" or values.flag("norm_topk_prob"),
         end_ids=values.ids("eos_token_id"),
     )
+
+
+def _experts_used(values: HfValues, experts: int) -> int:
+    used = values.count("num_experts_per_tok")
+    if used > experts:
+        refuse_value("num_experts_per_tok", used)
+    return used
 
 
 def _activation(values: HfValues, gemma: bool) -> Literal["silu", "gelu_tanh"]:

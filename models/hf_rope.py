@@ -119,12 +119,12 @@ def _yarn(given: Mapping[str, Any], factor: float, original: int) -> RopeScaling
         "yarn",
         factor=factor,
         original_context=original,
-        beta_fast=given.get("beta_fast") or 32.0,
-        beta_slow=given.get("beta_slow") or 1.0,
-        attention_factor=given.get("attention_factor"),
-        mscale=given.get("mscale") or 0.0,
-        mscale_all_dim=given.get("mscale_all_dim") or 0.0,
-        truncate=given.get("truncate", True),
+        beta_fast=_number_or(given, "beta_fast", 32.0),
+        beta_slow=_number_or(given, "beta_slow", 1.0),
+        attention_factor=_attention_factor(given),
+        mscale=_number_or(given, "mscale", 0.0),
+        mscale_all_dim=_number_or(given, "mscale_all_dim", 0.0),
+        truncate=given.get("truncate", True) is not False,
     )
 
 
@@ -133,7 +133,7 @@ def _longrope(given: Mapping[str, Any], factor: float, original: int) -> RopeSca
         "longrope",
         factor=factor,
         original_context=original,
-        attention_factor=given.get("attention_factor"),
+        attention_factor=_attention_factor(given),
         short_factor=_factors(given, "short_factor"),
         long_factor=_factors(given, "long_factor"),
     )
@@ -141,6 +141,16 @@ def _longrope(given: Mapping[str, Any], factor: float, original: int) -> RopeSca
 
 def _number(given: Mapping[str, Any], key: str) -> float:
     return positive(f"rope_scaling.{key}", given.get(key))
+
+
+def _number_or(given: Mapping[str, Any], key: str, otherwise: float) -> float:
+    """`otherwise` where it is missing, null or 0, as in transformers."""
+    return _number(given, key) if given.get(key) else otherwise
+
+
+def _attention_factor(given: Mapping[str, Any]) -> float | None:
+    found = given.get("attention_factor")
+    return None if found is None else _number(given, "attention_factor")
 
 
 def _factors(given: Mapping[str, Any], key: str) -> tuple[float, ...]:

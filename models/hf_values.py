@@ -1,4 +1,4 @@
-"""A `config.json` read key by key; what is missing, unknown or of a wrong kind is refused by name."""
+"""A `config.json` read key by key; what is missing, unknown or wrong is refused by name."""
 
 from __future__ import annotations
 
