@@ -1,0 +1,258 @@
+"""A decoder over a paged KV pool as a backend of the engine: rows in, scores out.
+
+Knows no request, text or template. The books of the blocks are kept apart (`block_tables.py`); here
+they meet the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.backends.base import BackendFacts, Parked, Room, Row, Scores
+from engine.backends.checks import check_rows, check_sequence
+from engine.backends.torch_paged import held as holding
+from engine.backends.torch_paged import parked_state
+from engine.backends.torch_paged.batch import model_input, score_places
+from engine.backends.torch_paged.block_tables import BlockTables
+from engine.backends.torch_paged.held import Held, Span
+from engine.backends.torch_paged.interruption import Interruption
+from engine.backends.torch_paged.kv_types import kv_format
+from engine.backends.torch_paged.parked_state import Books, Bytes
+from engine.backends.torch_paged.scores import TensorScores
+from engine.backends.torch_paged.self_test import require_q4
+from engine.backends.torch_paged.settings import PagedSettings
+from engine.backends.torch_paged.sizes import block_counts
+from engine.errors import Interrupted, OutOfMemory, OutOfRoom
+from models.config import ModelConfig
+from models.decoder import Decoder, PassStopped
+from models.kv_groups import kv_groups, kv_layouts
+from models.kv_storage import (
+    KVLayout,
+    KVPool,
+    copy_blocks,
+    make_pools,
+    put_blocks,
+    take_blocks,
+)
+
+MIN_RECOMPUTE = 1
+
+
+class TorchPagedBackend:
+    """Implements `Backend`. The decoder stays the caller's; `close` frees the pools.
+
+    Raises UsageError (kv_type), OutOfMemory (not even one sequence fits the budget).
+    """
+
+    def __init__(self, decoder: Decoder, config: ModelConfig, settings: PagedSettings) -> None:
+        self.settings = settings
+        self._decoder = decoder
+        self._device = torch.device(settings.device)
+        capability = _capability(self._device)
+        name = kv_format(settings.kv_type, settings.dtype, capability, config.head_size)
+        if name == "q4":
+            plain = kv_format("auto", settings.dtype, capability)
+            require_q4(decoder, config, plain, settings.test_ids, self._device)
+        layouts = kv_layouts(config, name, settings.block)
+        self._record_bytes = tuple(layout.record_bytes for layout in layouts)
+        spans = [Span(group.window, settings.block) for group in kv_groups(config)]
+        counts = block_counts(spans, self._record_bytes, settings)
+        self._pools = _allocate(layouts, counts, self._device)
+        self._tables = BlockTables(spans, counts, settings.max_sequences, settings.spare)
+        self._interruption = Interruption()
+        self._made_by = parked_state.signature(repr((layouts, spans)))
+        self._facts = BackendFacts(
+            name="torch_paged",
+            vocab_size=settings.vocab_size,
+            context=settings.ctx,
+            max_rows=settings.max_rows,
+            max_sequences=settings.max_sequences,
+            min_recompute=MIN_RECOMPUTE,
+            # The first group is the one that keeps every token, where there is one.
+            kv_bytes_per_token=self._record_bytes[0] / settings.block,
+            exact_batching=settings.dtype == "float32",
+            numerics=_numerics(self._device, settings, name),
+            kv_type=name,
+            needs_marks=any(span.window is not None for span in spans),
+            max_draft=settings.spare,
+        )
+
+    # ---- facts
+
+    @property
+    def facts(self) -> BackendFacts:
+        return self._facts
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes of all pools."""
+        allocators = self._tables.allocators
+        return sum(
+            (allocator.count + 1) * size
+            for allocator, size in zip(allocators, self._record_bytes, strict=True)
+        )
+
+    def room(self) -> Room:
+        used = parked = 0
+        for group, (allocator, size) in enumerate(
+            zip(self._tables.allocators, self._record_bytes, strict=True)
+        ):
+            marked = len(self._tables.mark_blocks(group))
+            used += (allocator.count - allocator.free - marked) * size
+            parked += marked * size
+        first = self._tables.allocators[0]
+        block = self.settings.block
+        return Room(first.free * block, first.count * block, used, parked)
+
+    def length(self, sequence: int) -> int:
+        """Tokens that a sequence holds."""
+        self._check(sequence)
+        return self._tables.length(sequence)
+
+    def validate(self) -> None:
+        """Raises AssertionError where the books of the blocks are wrong."""
+        self._tables.validate()
+
+    # ---- computing
+
+    def forward(self, rows: Sequence[Row]) -> Scores:
+        for row in rows:
+            check_sequence(self._facts, row.sequence)
+        check_rows(self._facts, rows, [self._tables.length(row.sequence) for row in rows])
+        copies = self._tables.reserve({row.sequence: len(row.ids) for row in rows})
+        for group, pool in enumerate(self._pools):
+            pairs = [(copy.source, copy.target) for copy in copies if copy.group == group]
+            if pairs:
+                copy_blocks(pool, *zip(*pairs, strict=True))
+        try:
+            logits = self._run(rows)
+        except BaseException:
+            self._tables.take_back(row.sequence for row in rows)
+            raise
+        for row in rows:
+            self._tables.advance(row.sequence, len(row.ids))
+        return TensorScores(logits, score_places(rows))
+
+    def _run(self, rows: Sequence[Row]) -> Tensor:
+        """Logits [R, vocab_size] of the wanted rows.
+
+        Too little memory for what a pass computes is a matter of its size, so that the engine tries
+        again with less.
+        """
+        held = [self._tables.held(row.sequence) for row in rows]
+        try:
+            given = model_input(rows, held, self._tables.spans, self._device)
+            with self._interruption.running():
+                logits = self._decoder.forward(given, self._pools, self._interruption.is_set)
+        except PassStopped:
+            raise Interrupted((0,) * len(rows)) from None
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            raise OutOfRoom from None
+        return logits[:, : self._facts.vocab_size]
+
+    def interrupt(self) -> None:
+        self._interruption.interrupt()
+
+    # ---- sequences
+
+    def fork(self, source: int, target: int, length: int) -> None:
+        self._check(source, target)
+        if source == target:
+            raise ValueError(f"sequence {source} cannot be forked onto itself")
+        if length > self._tables.length(source):
+            raise ValueError(f"sequence {source} holds {self._tables.length(source)}, not {length}")
+        self._tables.fork(source, target, length)
+
+    def truncate(self, sequence: int, length: int) -> int:
+        self._check(sequence)
+        return self._tables.truncate(sequence, length)
+
+    def mark(self, sequence: int) -> None:
+        self._check(sequence)
+        if self._facts.needs_marks:
+            self._tables.mark(sequence)
+
+    def drop(self, sequence: int) -> None:
+        self._check(sequence)
+        self._tables.drop(sequence)
+
+    def park(self, sequence: int) -> Parked:
+        self._check(sequence)
+        if not self._tables.length(sequence):
+            raise ValueError(f"sequence {sequence} is empty")
+        held = self._tables.held(sequence)
+        blocks = [holding.blocks_of(held, group) for group in range(len(self._pools))]
+        books = Books(tuple(map(len, blocks)), _numbered(held, blocks))
+        data, records = parked_state.new_state(self._made_by, books, self._record_bytes)
+        for pool, of_group, out in zip(self._pools, blocks, records, strict=True):
+            take_blocks(pool, of_group, out)
+        parked = Parked(data, held.length, self._tables.lengths(sequence))
+        self._tables.drop(sequence)
+        return parked
+
+    def restore(self, parked: Parked, sequence: int, length: int) -> int:
+        """0 for a state of another model, of other settings, or a damaged one."""
+        self._check(sequence)
+        if self._tables.length(sequence):
+            raise ValueError(f"sequence {sequence} is not empty")
+        state = parked_state.read_state(parked.data, self._made_by, self._record_bytes)
+        if state is None or not self._tables.fits(state.books.held):
+            return 0
+        spans = self._tables.spans
+        kept = holding.reachable(state.books.held, spans, min(length, self._facts.context))
+        held = holding.cut(state.books.held, spans, kept)
+        try:
+            self._put(sequence, held, state.records)
+        except OutOfRoom:
+            if not held.marks:
+                raise
+            self._put(sequence, Held(held.length, held.runs), state.records)
+        return kept
+
+    def _put(self, sequence: int, held: Held, records: Sequence[Bytes]) -> None:
+        """Only the records that are needed come back."""
+        numbers = [holding.blocks_of(held, group) for group in range(len(self._pools))]
+        taken = self._tables.adopt(sequence, list(map(len, numbers)), _numbered(held, numbers))
+        for group, pool in enumerate(self._pools):
+            picked = [number - 1 for number in numbers[group]]
+            put_blocks(pool, taken[group], records[group], picked)
+
+    def close(self) -> None:
+        """Frees the pools; the backend cannot be used afterwards."""
+        self._pools = ()
+
+    def _check(self, *sequences: int) -> None:
+        for sequence in sequences:
+            check_sequence(self._facts, sequence)
+
+
+def _numbered(held: Held, blocks: Sequence[Sequence[int]]) -> Held:
+    """With blocks numbered from 1 in the order given for each group."""
+    orders = [{block: i for i, block in enumerate(of_group, 1)} for of_group in blocks]
+    return holding.renumbered(held, orders)
+
+
+def _allocate(
+    layouts: Sequence[KVLayout], counts: Sequence[int], device: torch.device
+) -> tuple[KVPool, ...]:
+    try:
+        return make_pools(layouts, counts, device)
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        raise OutOfMemory(
+            "There is no memory for the keys and values.",
+            str(error).splitlines()[0],
+            "Set a smaller ctx, or close other programs.",
+        ) from None
+
+
+def _capability(device: torch.device) -> tuple[int, int] | None:
+    return torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+
+
+def _numerics(device: torch.device, settings: PagedSettings, kv: str) -> str:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    return f"torch {torch.__version__}; {name}; {settings.dtype}; kv {kv}; block {settings.block}"
