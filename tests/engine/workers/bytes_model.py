@@ -46,6 +46,7 @@ class BytesTokenizer:
     def encode(self, text: str) -> tuple[int, ...]:
         return tuple(text.encode("utf-8", "replace"))
 
+    encode_section = encode
     encode_after = encode
 
     def piece(self, token_id: int) -> bytes:
