@@ -43,7 +43,7 @@ def check_finite(decoder: Decoder, name: str) -> None:
     if wrong:
         raise ModelFileError(
             f"{name} computes nonsense.",
-            f"On two tokens {wrong:,} of its {2 * decoder.config.vocab_size:,} values are no finite "
+            f"On two tokens {wrong:,} of {2 * decoder.config.vocab_size:,} values are no finite "
             f"numbers: its weights are damaged, or too large for {_short(decoder.weights.dtype)}.",
             "Download the model again, or use another version of it.",
         )
