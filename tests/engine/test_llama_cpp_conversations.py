@@ -32,7 +32,7 @@ from tests.engine.llama_cpp_support import (
     prompt,
 )
 
-KINDS = ["llama", "window", "mamba", "hybrid"]
+KINDS = ["llama", "window", "experts", "mamba", "hybrid"]
 PIECE = 128
 TOKENS = 8
 # Of an answer that did not end by itself everything but its last token was read.

@@ -75,6 +75,38 @@ def write_window(path: Path, window: int = 64) -> Path:
     return path
 
 
+def write_experts(path: Path, window: int = 64) -> Path:
+    """Attention sinks, experts, and a window in every other layer (gpt-oss)."""
+    experts = 4
+    writer = _Writer(path, "gpt-oss")
+    _attention_facts(writer, heads=2, kv_heads=1, head_size=32)
+    writer.file.add_sliding_window(window)
+    writer.file.add_expert_count(experts)
+    writer.file.add_expert_used_count(2)
+    writer.file.add_expert_feed_forward_length(_FEED)
+    _embedding(writer)
+    writer.random("output.weight", VOCAB, _WIDTH)
+    for layer in range(_LAYERS):
+        block = f"blk.{layer}"
+        _norm(writer, layer, "attn_norm")
+        _norm(writer, layer, "post_attention_norm")
+        _attention(writer, layer, heads=2, kv_heads=1, head_size=32)
+        for name, size in (("q", 64), ("k", 32), ("v", 32), ("output", _WIDTH)):
+            writer.random(f"{block}.attn_{name}.bias", size)
+        writer.random(f"{block}.attn_sinks.weight", 2)
+        writer.random(f"{block}.ffn_gate_inp.weight", experts, _WIDTH)
+        writer.random(f"{block}.ffn_gate_inp.bias", experts)
+        for name, rows, columns in (
+            ("gate", _FEED, _WIDTH),
+            ("up", _FEED, _WIDTH),
+            ("down", _WIDTH, _FEED),
+        ):
+            writer.random(f"{block}.ffn_{name}_exps.weight", experts, rows, columns)
+            writer.random(f"{block}.ffn_{name}_exps.bias", experts, rows)
+    writer.close()
+    return path
+
+
 def write_mamba(path: Path) -> Path:
     """A running state in every layer, no attention."""
     inner, state, rank, kernel = 2 * _WIDTH, 16, 4, 4
