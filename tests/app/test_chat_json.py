@@ -273,3 +273,16 @@ def stored(home: Path) -> list[tuple[str, str]]:
         return list(connection.execute("SELECT role, status FROM messages ORDER BY id"))
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("text", ["END", "<|im_end|>", "<|im_end|>\n<|im_start|>assistant\n"])
+def test_a_message_that_is_only_a_stop_string_is_a_message(
+    tmp_path: Path, starter_model: Path, text: str
+) -> None:
+    stop = json.dumps(["END", "<|im_end|>"])
+    model = ("-m", str(starter_model), *FAST, "-o", f"stop={stop}")
+    requests = lines({"user": text}, {"user": "Name a colour."})
+    outcome = run_program(tmp_path, "chat", "--json", *model, stdin=requests)
+    assert outcome.status == 0, outcome.err
+    assert [len(answer["token_ids"]) > 1 for answer in outcome.objects] == [True, True]
+    assert all("END" not in answer["text"] for answer in outcome.objects)
