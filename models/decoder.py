@@ -13,10 +13,10 @@ from torch import Tensor
 
 from kernels.kv_pool import KVPool
 from kernels.linear import linear
-from kernels.quantized_weight import QuantizedWeight
 from kernels.rms_norm import rms_norm
 from models.attention_block import KVPlace, attention
 from models.config import LayerConfig, ModelConfig
+from models.embedding import embed
 from models.experts import mixture
 from models.feed_forward import feed_forward
 from models.kv_groups import kv_groups
@@ -60,15 +60,12 @@ class Decoder:
         are written to their slots, then read with everything that the sequences hold.
         `is_stopped` is asked before each layer; raises PassStopped.
         """
-        x = self._embed(input.tokens)
+        weights, config = self.weights, self.config
+        x = embed(input.tokens, weights.embedding, config.embedding_scale, weights.dtype)
         angles = {key: one.at(input.positions) for key, one in self._ropes.items()}
-        for layer, weights, place in zip(
-            self.config.layers, self.weights.layers, self._places, strict=True
-        ):
-            if is_stopped is not None and is_stopped():
-                raise PassStopped
+        for layer, its, place in zip(config.layers, weights.layers, self._places, strict=True):
             turn = angles[_rope_key(layer)] if layer.has_rope else None
-            x = self._layer(x, weights, place, turn, input, pools[place.group])
+            x = self._layer(x, its, place, turn, input, pools[place.group])
         return self._logits(x[input.wanted])
 
     def _layer(
@@ -101,16 +98,6 @@ class Decoder:
         if weight is None:
             return x
         return rms_norm(x, weight, self.config.norm_eps, self.config.norm_offset)
-
-    def _embed(self, tokens: Tensor) -> Tensor:
-        """int64 [T] -> [T, hidden] in the activations' dtype."""
-        table, dtype = self.weights.embedding, self.weights.dtype
-        rows = table.rows(tokens) if isinstance(table, QuantizedWeight) else table[tokens]
-        x = rows.to(dtype)
-        if self.config.embedding_scale == 1.0:
-            return x
-        # Gemma was trained with the scale rounded to the model's dtype.
-        return x * torch.tensor(self.config.embedding_scale, dtype=dtype, device=x.device)
 
     def _logits(self, x: Tensor) -> Tensor:
         """[R, hidden] -> float32 [R, vocab_size]."""

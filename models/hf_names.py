@@ -109,7 +109,8 @@ def hf_name(slot: Slot, config: ModelConfig) -> str:
     if slot.layer is None:
         names = {field: f"model.{name}" for name, field in TOP.items()}
         return {**names, "output": OUTPUT_NAMES[0]}[slot.field]
-    for suffix in (*LAYER, *NORMS[config.post_norms], *_fused_rows(config)):
+    plain, fused = (*LAYER, *NORMS[config.post_norms]), tuple(_fused_rows(config))
+    for suffix in (*fused, *plain) if config.family == "phi3" else (*plain, *fused):
         if any(piece.slot == slot for piece in _layer_pieces(slot.layer, suffix, config)):
             return f"model.layers.{slot.layer}.{suffix}"
     return str(slot)

@@ -55,6 +55,7 @@ def _configs() -> dict[str, PreTrainedConfig]:
         "gemma3": transformers.Gemma3TextConfig(
             **GEMMA, sliding_window_pattern=2, final_logit_softcapping=20.0
         ),
+        "gemma3 with images": _gemma3_with_images(),
         "phi3": transformers.Phi3Config(**SIZES, partial_rotary_factor=0.75),
         "phi3 with a window": transformers.Phi3Config(**SIZES, sliding_window=16),
         "mixtral": transformers.MixtralConfig(**EXPERTS, num_local_experts=5, sliding_window=None),
@@ -72,6 +73,25 @@ def _configs() -> dict[str, PreTrainedConfig]:
             mlp_only_layers=[1],
         ),
     }
+
+
+def _gemma3_with_images() -> PreTrainedConfig:
+    vision = transformers.SiglipVisionConfig(
+        hidden_size=8,
+        intermediate_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        image_size=8,
+        patch_size=4,
+    )
+    text = transformers.Gemma3TextConfig(**GEMMA, sliding_window_pattern=3)
+    return transformers.Gemma3Config(
+        text_config=text.to_dict(),
+        vision_config=vision.to_dict(),
+        mm_tokens_per_image=4,
+        image_token_index=VOCAB - 1,
+        eos_token_id=1,
+    )
 
 
 FAMILIES = _configs()
