@@ -105,7 +105,7 @@ def _store_v(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Ten
 
 
 def _store_nibbles(view: Tensor, codes: Tensor, block: Tensor, offset: Tensor) -> None:
-    """view bytes [blocks, Hkv, D, BS / 2]. Low tokens first: a high one may share a byte."""
+    """view bytes [blocks, Hkv, D, BS / 2]. One half after the other: they share bytes."""
     half = view.shape[-1]
     for high in (False, True):
         chosen = (offset >= half) == high

@@ -87,6 +87,14 @@ def test_groups_of_32_dims_move_a_number_by_about_half_a_step() -> None:
         assert codes.values.max() <= 15
 
 
+def test_groups_of_numbers_of_any_size_use_codes_1_to_15() -> None:
+    for size in (1e-30, 1e-6, 1e6, 1e30):
+        codes = quantize_groups(torch.randn(4, 64) * size)
+        assert codes.values.min() >= 1
+        assert codes.values.max() <= 15
+        assert dequantize_groups(codes.values, scale_of(codes)).isfinite().all()
+
+
 def test_an_outlier_spoils_its_own_group_only() -> None:
     x = rows()
     found = quantize_groups(x)
@@ -102,9 +110,11 @@ def test_a_range_moves_a_number_by_about_half_a_step() -> None:
     assert codes.zero is not None
     zero = codes.zero
     assert zero.dtype == torch.float16
-    # The least number itself was rounded to fp16.
-    limit = 0.51 * scale.float().unsqueeze(1) + zero.float().abs().unsqueeze(1) * 2**-10
+    least = zero.float().unsqueeze(1)
+    # The zero was rounded to fp16: a number that lies below it is cut off there.
+    limit = torch.maximum(0.51 * scale.float().unsqueeze(1), least - x)
     assert ((dequantize_range(codes.values, scale, zero) - x).abs() <= limit).all()
+    assert ((least - x) <= least.abs() * 2**-11).all()
     assert codes.values.max() == 15
 
 
