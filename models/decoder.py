@@ -64,6 +64,8 @@ class Decoder:
         x = embed(input.tokens, weights.embedding, config.embedding_scale, weights.dtype)
         angles = {key: one.at(input.positions) for key, one in self._ropes.items()}
         for layer, its, place in zip(config.layers, weights.layers, self._places, strict=True):
+            if is_stopped is not None and is_stopped():
+                raise PassStopped
             turn = angles[_rope_key(layer)] if layer.has_rope else None
             x = self._layer(x, its, place, turn, input, pools[place.group])
         return self._logits(x[input.wanted])

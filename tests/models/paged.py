@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -51,7 +51,12 @@ class PagedRun:
         ]
         self.lengths = [0] * self.sequences
 
-    def step(self, *added: Sequence[int], wanted: Sequence[int] | None = None) -> Tensor:
+    def step(
+        self,
+        *added: Sequence[int],
+        wanted: Sequence[int] | None = None,
+        is_stopped: Callable[[], bool] | None = None,
+    ) -> Tensor:
         """Logits of one pass that adds ids to each sequence, of all rows or those `wanted`."""
         starts = list(self.lengths)
         self.lengths = [start + len(ids) for start, ids in zip(starts, added, strict=True)]
@@ -70,7 +75,7 @@ class PagedRun:
             tables=tuple(table.clone() for table in self.tables),
             wanted=torch.tensor(list(rows), dtype=torch.int64, device=device),
         )
-        return self.decoder.forward(given, self.pools)
+        return self.decoder.forward(given, self.pools, is_stopped)
 
     def _slots(self, table: Tensor, positions: list[list[int]]) -> Tensor:
         slots = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from models.decoder import Decoder
+from models.decoder import Decoder, PassStopped
 from tests.models.hf_models import (
     FAMILIES,
     hf_logits,
@@ -78,3 +78,11 @@ def test_logits_of_the_wanted_rows_alone(pair: Pair) -> None:
     some = PagedRun(decoder).step(ids, wanted=[19, 0, 7])
     torch.testing.assert_close(some, every[[19, 0, 7]])
     assert PagedRun(decoder).step(ids, wanted=[]).shape == (0, every.shape[1])
+
+
+def test_a_pass_can_be_stopped_between_layers() -> None:
+    decoder = our_decoder(hf_model(FAMILIES["llama"]))
+    asked = iter([False, True])
+    with pytest.raises(PassStopped):
+        PagedRun(decoder).step(random_ids(5), is_stopped=lambda: next(asked))
+    assert next(asked, None) is None
