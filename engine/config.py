@@ -21,5 +21,7 @@ class EngineConfig:
     """
     cache_bytes: int = 4 << 30
     """For parked states and restore points; 0: no state outlives its place in the backend."""
+    speculate: bool = True
+    """Whether tokens that the conversation suggests are checked several at a time."""
     think_tags: tuple[str, str] = ("<think>", "</think>")
     """The thinking tags of models that write them as plain text."""

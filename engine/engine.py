@@ -8,7 +8,7 @@ owns it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from engine.backends.base import Backend, Parked, Row, Scores
 from engine.cache.kept import KeptState
@@ -32,19 +32,20 @@ from engine.outcome import result_of
 from engine.output.answer import AnswerText
 from engine.output.changes import LogitChanges, penalises
 from engine.output.recent import RecentTokens
-from engine.output.sampler import NotFinite, sample
+from engine.output.sampler import NotFinite, ScoresAt, sample
 from engine.output.text_stream import half_character
 from engine.output.thinking import Split
 from engine.rates import Rates
 from engine.request import Priority, Request
 from engine.scheduler import SMALLEST_PIECE, Piece, Plan, Scheduler
 from engine.sequence import Clocks, Sequence
+from engine.speculation import Speculation
 from engine.stats import EngineStats
 from engine.vocabulary import Vocabulary
 from engine.working_set import WorkingSet
 
-Sampled = list[tuple[Sequence, int | None]]
-"""The next token of each sequence that wanted one; None: its scores were not finite."""
+Sampled = list[tuple[Piece, list[int | None]]]
+"""The next tokens of each sequence that wanted any; None: the scores were not finite."""
 
 
 class Engine:
@@ -63,6 +64,7 @@ class Engine:
         self._clock = clock
         self._scheduler = Scheduler(config, facts)
         self._rates = Rates()
+        self._speculation = Speculation(config, facts, self._rates, vocabulary.end_ids)
         self.cache = PrefixCache(config.cache_bytes)
         self._set = WorkingSet(backend, self.cache, config.fingerprint)
         self._running: list[Sequence] = []
@@ -110,7 +112,7 @@ class Engine:
             if events:
                 return events
             self._planned = self._plan()
-        plan, scores, step_events = self._forward(self._planned)
+        plan, scores, step_events = self._forward(self._speculation.extend(self._planned))
         tokens = self._sample(plan, scores)
         return events + step_events + self._publish(plan, tokens)
 
@@ -175,10 +177,11 @@ class Engine:
         while plan.pieces:
             try:
                 scores = self._backend.forward([_row(piece) for piece in plan.pieces])
-                events += self._commit(plan, [piece.count for piece in plan.pieces], started)
+                events += self._commit(plan, [piece.rows for piece in plan.pieces], started)
                 return plan, scores, events
             except Interrupted as stop:
                 events += self._commit(plan, list(stop.rows_done), started)
+                self._take_back(piece.sequence for piece in plan.pieces if piece.draft)
                 return Plan(()), None, events
             except OutOfRoom:
                 plan = self._with_room(plan, events)
@@ -191,15 +194,16 @@ class Engine:
         if scores is None:
             return []
         return [
-            (piece.sequence, self._next_token(piece.sequence, scores, index))
+            (piece, self._next_tokens(piece, scores, index))
             for index, piece in enumerate(plan.pieces)
             if piece.wants_scores
         ]
 
     def _publish(self, plan: Plan, tokens: Sampled) -> list[Event]:
         events: list[Event] = []
-        for sequence, token in tokens:
-            events += self._advance(sequence, token)
+        self._speculation.learn(plan, ((piece, len(sampled)) for piece, sampled in tokens))
+        for piece, sampled in tokens:
+            events += self._advance(piece.sequence, sampled)
         for piece in plan.pieces:
             if not piece.sequence.samples and piece.sequence.pending == 0:
                 reason: FinishReason = "stop" if piece.sequence.request.replaces else "length"
@@ -208,32 +212,63 @@ class Engine:
 
     # ---- parts of the story
 
-    def _next_token(self, sequence: Sequence, scores: Scores, index: int) -> int | None:
+    def _next_tokens(self, piece: Piece, scores: Scores, index: int) -> list[int | None]:
+        """One token, and one more behind each drafted token that is just the one sampled."""
+        sequence, last = piece.sequence, len(piece.draft)
+        tokens: list[int | None] = []
+        for number in range(last + 1):
+            place = ScoresAt(scores, index, number - last - 1)
+            token = self._next_token(sequence, place, sequence.sampled + number)
+            tokens.append(token)
+            if token is None:
+                break
+            if sequence.recent is not None:
+                sequence.recent.push(token)
+            if number < last and token != piece.draft[number]:
+                break
+        return tokens
+
+    def _next_token(self, sequence: Sequence, scores: ScoresAt, number: int) -> int | None:
         counts = {} if sequence.recent is None else sequence.recent.counts
         sampling = sequence.request.sampling
         try:
-            changes = LogitChanges(sampling, counts)
-            return sample(scores, index, sampling, changes, sequence.sampled)
+            return sample(scores, sampling, LogitChanges(sampling, counts), number)
         except NotFinite:
             return None
 
-    def _advance(self, sequence: Sequence, token: int | None) -> list[Event]:
-        if token is None:
-            self._set.discard(sequence)
-            return self._fail(sequence, NOT_FINITE)
+    def _advance(self, sequence: Sequence, tokens: list[int | None]) -> list[Event]:
+        """Take the sampled tokens over, up to the first that ends the answer."""
+        events: list[Event] = []
+        for token in tokens:
+            if token is None:
+                self._set.discard(sequence)
+                return events + self._fail(sequence, NOT_FINITE)
+            split, reason = self._take(sequence, token)
+            if reason is not None:
+                self._take_back([sequence])
+                return events + self._finish(sequence, reason, split, (token,))
+            delta = Delta(sequence.request.request_id, (token,), split.text, split.reasoning)
+            events.append(delta)
+        self._take_back([sequence])
+        return events
+
+    def _take(self, sequence: Sequence, token: int) -> tuple[Split, FinishReason | None]:
+        """The token's text, and why it is the last one."""
         now = self._clock()
         if sequence.sampled == 0:
             sequence.clocks.first_token = now
         sequence.clocks.last_token = now
         sequence.ids.append(token)
-        if sequence.recent is not None:
-            sequence.recent.push(token)
         ends = token in self._vocabulary.end_ids
         split = Split() if ends else sequence.answer.push(token)
-        reason = self._end_reason(sequence, ends)
-        if reason is not None:
-            return self._finish(sequence, reason, split, (token,))
-        return [Delta(sequence.request.request_id, (token,), split.text, split.reasoning)]
+        return split, self._end_reason(sequence, ends)
+
+    def _take_back(self, sequences: Iterable[Sequence]) -> None:
+        """Drafted tokens that were not sampled leave the state, before anybody can reuse it."""
+        for sequence in sequences:
+            written = sequence.state.length
+            self._set.rewind(sequence)
+            self._computed_tokens -= written - sequence.state.length
 
     def _end_reason(self, sequence: Sequence, ends: bool) -> FinishReason | None:
         if ends or sequence.answer.stop_string is not None:
@@ -250,7 +285,7 @@ class Engine:
         decode_rows, prefill = plan.decode_rows, plan.prefill
         tokens = max(sum(counts) - decode_rows, 0) if prefill else 0
         depth = prefill[0].sequence.state.length if prefill else 0
-        self._rates.record(decode_rows, tokens, depth, seconds)
+        self._rates.record(decode_rows, tokens, depth, seconds, plan.drafted)
         events: list[Event] = []
         for piece, count in zip(plan.pieces, counts, strict=True):
             piece.sequence.state.length += count
@@ -312,9 +347,11 @@ class Engine:
         return events
 
     def _with_room(self, plan: Plan, events: list[Event]) -> Plan:
-        """A smaller need: kept states parked, else fewer sequences, else a shorter piece, else one
-        fails.
+        """A smaller need: no drafts, else kept states parked, else fewer sequences, else a shorter
+        piece, else one fails.
         """
+        if plan.drafted:
+            return plan.without_drafts()
         if self._set.park_kept(self._running):
             return plan
         *first, last = plan.pieces
@@ -353,6 +390,7 @@ class Engine:
             order=self._order,
             answer=AnswerText(self._vocabulary, stop, tags, request.thinking, begun),
             recent=recent,
+            drafter=self._speculation.drafter(request),
             ids=list(request.ids),
             clocks=Clocks(submitted=self._clock()),
         )
@@ -396,6 +434,8 @@ class Engine:
             kept_parked=len(entries) - live,
             running=len(self._running),
             computed_tokens=self._computed_tokens,
+            drafted_tokens=self._speculation.drafted_tokens,
+            accepted_tokens=self._speculation.accepted_tokens,
             decode_step_ms=1e3 * self._rates.decode_step_s,
         )
 
@@ -411,4 +451,4 @@ def _row(piece: Piece) -> Row:
     state = piece.sequence.state
     assert state.number is not None
     ids = tuple(piece.sequence.ids[state.length : state.length + piece.count])
-    return Row(state.number, state.length, ids, piece.wants_scores)
+    return Row(state.number, state.length, ids + piece.draft, piece.wants_scores, bool(piece.draft))

@@ -14,12 +14,15 @@ right.
 """
 CLOCK_RESOLUTION_S = 1e-6
 """Least time that a step is taken to have lasted."""
+UNMEASURED_DRAFT = 0.5
+"""Steps that checking a drafted token is taken to cost before anything was measured."""
 
 
 class Rates:
     def __init__(self) -> None:
         self._prefill_s: dict[int, float] = {}
         self._decode_s = 0.0
+        self._draft_s: dict[int, float] = {}
 
     @property
     def decode_step_s(self) -> float:
@@ -35,9 +38,31 @@ class Rates:
         wanted = depth.bit_length()
         return self._prefill_s[min(self._prefill_s, key=lambda known: abs(known - wanted))]
 
-    def record(self, decode_rows: int, prefill_tokens: int, depth: int, seconds: float) -> None:
-        """Learn from one step; `depth` is where its prompt tokens began."""
-        if prefill_tokens == 0:
+    def draft_steps(self, drafted: int) -> float:
+        """Steps that only decode, in whose time so many drafted tokens are checked beside one."""
+        if drafted == 0 or self._decode_s <= CLOCK_RESOLUTION_S:
+            return 0.0
+        seconds = self._draft_s.get(drafted)
+        if seconds is None:
+            token_s = self.prefill_token_s(0) or UNMEASURED_DRAFT * self._decode_s
+            seconds = drafted * token_s
+        return seconds / self._decode_s
+
+    def record(
+        self,
+        decode_rows: int,
+        prefill_tokens: int,
+        depth: int,
+        seconds: float,
+        drafted: int = 0,
+    ) -> None:
+        """Learn from one step; `depth` is where its prompt tokens began, `drafted` how many tokens
+        it checked.
+        """
+        if drafted:
+            extra_s = max(seconds - self._decode_s, CLOCK_RESOLUTION_S)
+            self._draft_s[drafted] = _average(self._draft_s.get(drafted, 0.0), extra_s)
+        elif prefill_tokens == 0:
             self._decode_s = _average(self._decode_s, seconds)
         elif prefill_tokens >= SMALLEST_MEASURED_PIECE:
             decode_s = self._decode_s if decode_rows else 0.0

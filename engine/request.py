@@ -75,6 +75,8 @@ class Request:
     """Unit of eviction and of `drop`; empty for side jobs that keep nothing."""
     parts: tuple[Part, ...] = ()
     """For the words about a broken reuse; ascending by start."""
+    repeatable: bool = False
+    """Whether the same request must give the same answer: somebody chose the seed."""
     thinking: bool = False
     """The prompt ends inside an open thinking block."""
     keep: bool = True

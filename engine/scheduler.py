@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.backends.base import BackendFacts
 from engine.config import EngineConfig
@@ -34,6 +34,12 @@ class Piece:
     sequence: Sequence
     count: int
     wants_scores: bool
+    draft: tuple[int, ...] = ()
+    """Tokens that are checked in the same step, behind the only one of a decode row."""
+
+    @property
+    def rows(self) -> int:
+        return self.count + len(self.draft)
 
     @staticmethod
     def of(sequence: Sequence, count: int) -> Piece:
@@ -46,12 +52,19 @@ class Plan:
     pieces: tuple[Piece, ...]
 
     @property
+    def drafted(self) -> int:
+        return sum(len(piece.draft) for piece in self.pieces)
+
+    @property
     def decode_rows(self) -> int:
         return sum(piece.sequence.decoding for piece in self.pieces)
 
     @property
     def prefill(self) -> tuple[Piece, ...]:
         return tuple(piece for piece in self.pieces if not piece.sequence.decoding)
+
+    def without_drafts(self) -> Plan:
+        return Plan(tuple(replace(piece, draft=()) for piece in self.pieces))
 
 
 class Scheduler:

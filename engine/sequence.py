@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.cache.residency import State
+from engine.drafts import Drafter
 from engine.events import ReuseBreak
 from engine.output.answer import AnswerText
 from engine.output.recent import RecentTokens
@@ -33,6 +34,8 @@ class Sequence:
     ids: list[int]
     """Prompt and sampled tokens."""
     clocks: Clocks
+    drafter: Drafter | None = None
+    """None: nothing is drafted for it."""
     state: State = field(default_factory=State)
     admitted: bool = False
     reused_tokens: int = 0

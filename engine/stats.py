@@ -14,6 +14,10 @@ class EngineStats:
     kept_parked: int
     running: int
     computed_tokens: int
-    """Prompt and answer tokens forwarded since the start."""
+    """Prompt and answer tokens forwarded since the start, refused drafts left out."""
+    drafted_tokens: int
+    """Guessed and checked since the start."""
+    accepted_tokens: int
+    """Of those, the ones that came true."""
     decode_step_ms: float
     """Of a step that only decodes; 0 while unknown."""

@@ -150,6 +150,10 @@ class ScriptedBackend:
         """Tokens that a sequence holds."""
         return len(self._memory.held(sequence).ids)
 
+    def ids(self, sequence: int) -> list[int]:
+        """The tokens themselves."""
+        return list(self._memory.held(sequence).ids)
+
     @property
     def forwards(self) -> list[tuple[Row, ...]]:
         return [call[1] for call in self.calls if call[0] == "forward"]

@@ -1,6 +1,7 @@
 """The engine as something to be measured: requests of ids in, events thrown away, laps taken.
 
-Nothing ends an answer but its limit, so that both loops write the same number of tokens.
+Nothing ends an answer but its limit, so that both loops write the same number of tokens, each in a
+step of its own: what a draft gains depends on the text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class EngineLoop:
     def __init__(self, backend: Backend, tokenizer: Tokenizer) -> None:
         vocabulary = ChatVocabulary(tokenizer, None)
         vocabulary.end_ids = frozenset()
-        self._engine = Engine(backend, vocabulary, EngineConfig(fingerprint=FINGERPRINT))
+        config = EngineConfig(fingerprint=FINGERPRINT, speculate=False)
+        self._engine = Engine(backend, vocabulary, config)
         self._requests = 0
 
     def adopt(self, conversation: str, ids: tuple[int, ...], parked: Parked) -> bool:

@@ -63,17 +63,36 @@ class Pool:
         return float(self.logits[0] if self.best_first else self.logits.max())
 
 
-def sample(scores: Scores, row: int, sampling: Sampling, changes: LogitChanges, n: int) -> int:
+@dataclass(frozen=True, slots=True)
+class ScoresAt:
+    """The scores after one token of a row."""
+
+    scores: Scores
+    row: int
+    place: int = -1
+
+    def whole(self) -> npt.NDArray[np.float32]:
+        return self.scores.row(self.row, self.place)
+
+    def best(self, k: int) -> Candidates:
+        """Raises NotFinite."""
+        candidates = self.scores.candidates(self.row, k, self.place)
+        if not candidates.finite:
+            raise NotFinite
+        return candidates
+
+
+def sample(scores: ScoresAt, sampling: Sampling, changes: LogitChanges, n: int) -> int:
     """Token `n` of a request. Raises NotFinite."""
     if sampling.temperature <= 0:
         if not len(changes):
-            return int(_candidates(scores, row, 1).ids[0])
-        pool = _bounded(scores, row, 1, changes)
+            return int(scores.best(1).ids[0])
+        pool = _bounded(scores, 1, changes)
         return int(pool.ids[best_place(pool.ids, pool.logits)])
     if sampling.top_k > 0:
-        pool = _bounded(scores, row, sampling.top_k, changes)
+        pool = _bounded(scores, sampling.top_k, changes)
     else:
-        pool = _open(scores, row, sampling, changes)
+        pool = _open(scores, sampling, changes)
     return draw(pool, sampling, uniform(sampling.seed, n))
 
 
@@ -87,30 +106,30 @@ def draw(pool: Pool, sampling: Sampling, number: float) -> int:
     return int(pool.ids[order[min(place, len(order) - 1)]])
 
 
-def _bounded(scores: Scores, row: int, k: int, changes: LogitChanges) -> Pool:
+def _bounded(scores: ScoresAt, k: int, changes: LogitChanges) -> Pool:
     """The k likeliest tokens after the changes."""
-    candidates = _candidates(scores, row, k + len(changes))
+    candidates = scores.best(k + len(changes))
     if len(changes) == 0:
         return Pool(candidates.ids, candidates.logits.astype(np.float64), best_first=True)
     if changes.may_raise:
-        pool = _with_raised(scores.row(row), candidates, changes)
+        pool = _with_raised(scores.whole(), candidates, changes)
     else:
         pool = _lowered(candidates, changes)
     best = best_places(pool.ids, pool.logits, k)
     return _finite(Pool(pool.ids[best], pool.logits[best], best_first=True))
 
 
-def _open(scores: Scores, row: int, sampling: Sampling, changes: LogitChanges) -> Pool:
+def _open(scores: ScoresAt, sampling: Sampling, changes: LogitChanges) -> Pool:
     """Without top_k: the candidates if they hold all that top_p or min_p can leave, else every
     token.
     """
     if len(changes) == 0 and sampling.typical_p >= 1.0:
-        candidates = _candidates(scores, row, OPEN_CANDIDATES)
+        candidates = scores.best(OPEN_CANDIDATES)
         pool = Pool(candidates.ids, candidates.logits.astype(np.float64), candidates.log_sum_exp())
         if _covers(pool, sampling):
             return pool
-    _candidates(scores, row, 1)
-    return _finite(_whole_row(scores.row(row), changes))
+    scores.best(1)
+    return _finite(_whole_row(scores.whole(), changes))
 
 
 def _covers(pool: Pool, sampling: Sampling) -> bool:
@@ -118,13 +137,6 @@ def _covers(pool: Pool, sampling: Sampling) -> bool:
         return float(_weights(pool).sum()) >= sampling.top_p
     least = _least_logit(pool, sampling.min_p)
     return bool(pool.logits[-1] < least)
-
-
-def _candidates(scores: Scores, row: int, k: int) -> Candidates:
-    candidates = scores.candidates(row, k)
-    if not candidates.finite:
-        raise NotFinite
-    return candidates
 
 
 def _finite(pool: Pool) -> Pool:

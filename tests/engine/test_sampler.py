@@ -17,7 +17,7 @@ from engine.backends.scripted import log_sum_exp
 from engine.output.changes import LogitChanges
 from engine.output.random_numbers import uniform
 from engine.output.recent import RecentTokens
-from engine.output.sampler import NotFinite, sample
+from engine.output.sampler import NotFinite, ScoresAt, sample
 from engine.output.selection import mass_places
 from engine.request import Sampling
 
@@ -138,7 +138,7 @@ def test_equals_the_plain_chain(
     row = (np.random.default_rng(seed).standard_normal(size) * spread).astype(np.float32)
     counts = counts_of(sampling, seed, size)
     changes = LogitChanges(sampling, counts)
-    assert sample(PlainScores(row), 0, sampling, changes, n) == reference(
+    assert sample(ScoresAt(PlainScores(row), 0), sampling, changes, n) == reference(
         row, sampling, counts if penalised(sampling) else {}, n
     )
 
@@ -157,10 +157,10 @@ def test_equal_logits_are_taken_in_the_order_of_their_ids(size: int, top_k: int)
     row = np.zeros(size, dtype=np.float32)
     sampling = Sampling(top_k=top_k, top_p=3 / size, min_p=0.0, temperature=1.0)
     none = LogitChanges(sampling, {})
-    drawn = {sample(PlainScores(row), 0, sampling, none, n) for n in range(60)}
+    drawn = {sample(ScoresAt(PlainScores(row), 0), sampling, none, n) for n in range(60)}
     assert drawn <= {0, 1, 2}
     greedy = Sampling(temperature=0.0)
-    assert sample(PlainScores(row), 0, greedy, LogitChanges(greedy, {}), 0) == 0
+    assert sample(ScoresAt(PlainScores(row), 0), greedy, LogitChanges(greedy, {}), 0) == 0
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -178,7 +178,7 @@ def test_a_row_that_is_not_finite_is_refused(bad: float, sampling: Sampling) -> 
     row = np.arange(300, dtype=np.float32)
     row[7] = bad
     with pytest.raises(NotFinite):
-        sample(PlainScores(row), 0, sampling, LogitChanges(sampling, {3: 1}), 0)
+        sample(ScoresAt(PlainScores(row), 0), sampling, LogitChanges(sampling, {3: 1}), 0)
 
 
 @pytest.mark.parametrize("top_k", [0, 5])
@@ -186,11 +186,14 @@ def test_a_banned_token_never_comes_even_if_all_are_banned(top_k: int) -> None:
     row = np.array([9.0, 1.0, 0.0], dtype=np.float32)
     bans = tuple((token, -math.inf) for token in range(2))
     sampling = Sampling(logit_bias=bans, top_k=top_k)
-    drawn = {sample(PlainScores(row), 0, sampling, LogitChanges(sampling, {}), n) for n in range(9)}
+    drawn = {
+        sample(ScoresAt(PlainScores(row), 0), sampling, LogitChanges(sampling, {}), n)
+        for n in range(9)
+    }
     assert drawn == {2}
     all_banned = Sampling(logit_bias=(*bans, (2, -math.inf)), top_k=top_k)
     with pytest.raises(NotFinite):
-        sample(PlainScores(row), 0, all_banned, LogitChanges(all_banned, {}), 0)
+        sample(ScoresAt(PlainScores(row), 0), all_banned, LogitChanges(all_banned, {}), 0)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def test_a_banned_token_never_comes_even_if_all_are_banned(top_k: int) -> None:
 )
 def test_the_whole_row_is_not_looked_at_without_need(sampling: Sampling) -> None:
     scores = PlainScores((np.random.default_rng(1).standard_normal(5000) * 9).astype(np.float32))
-    sample(scores, 0, sampling, LogitChanges(sampling, {4: 2, 9: 1}), 0)
+    sample(ScoresAt(scores, 0), sampling, LogitChanges(sampling, {4: 2, 9: 1}), 0)
     assert scores.whole_rows == 0
 
 
@@ -214,7 +217,7 @@ def test_draws_follow_the_probabilities() -> None:
     row = np.log(np.array([0.5, 0.3, 0.15, 0.05], dtype=np.float32))
     sampling = Sampling(top_k=0, top_p=1.0, min_p=0.0, temperature=1.0, seed=5)
     none = LogitChanges(sampling, {})
-    draws = [sample(PlainScores(row), 0, sampling, none, n) for n in range(20_000)]
+    draws = [sample(ScoresAt(PlainScores(row), 0), sampling, none, n) for n in range(20_000)]
     shares = np.bincount(draws) / len(draws)
     # Four standard deviations of a share of 20,000 draws are at most 0.0142.
     assert np.abs(shares - [0.5, 0.3, 0.15, 0.05]).max() < 0.0142
