@@ -20,6 +20,7 @@ def load_options(settings: Settings, paths: Paths) -> LoadOptions:
         ctx=engine.ctx,
         threads=engine.threads,
         flash=engine.flash,
+        speculate=engine.speculate,
         cache_bytes=cache.bytes,
         canonical=cache.canonical,
         self_tune=engine.self_tune,

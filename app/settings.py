@@ -88,6 +88,8 @@ class EngineSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Unset: chosen, and follows what else runs on the machine."""
     flash: bool | None = None
     """Flash attention; unset: as measured on this machine."""
+    speculate: bool = True
+    """Check guessed tokens several at a time where an answer quotes what was said before."""
     self_tune: bool = True
     """Measure once, in idle time, which settings are fastest here."""
     ignore_memory: bool = False
@@ -138,7 +140,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 OPTION_KEYS: Mapping[str, str] = {
     **{name: f"sampling.{name}" for name in SamplingSettings.__struct_fields__},
-    **{name: f"engine.{name}" for name in ("kv_type", "ctx", "threads", "flash")},
+    **{name: f"engine.{name}" for name in ("kv_type", "ctx", "threads", "flash", "speculate")},
     "canonical": "cache.canonical",
 }
 """What `-o key=value` takes, and the setting it stands for."""

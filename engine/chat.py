@@ -230,6 +230,7 @@ class Chat:
             priority=submit.priority,
             conversation=submit.conversation,
             parts=tuple(Part(start, name) for start, name in fitted.prompt.parts),
+            repeatable=submit.sampling.seed is not None,
             thinking=thinking,
             keep=bool(submit.conversation),
         )

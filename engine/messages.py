@@ -27,6 +27,8 @@ class LoadOptions:
     """Context limit in tokens."""
     threads: int | None = None
     flash: bool | None = None
+    speculate: bool = True
+    """Check tokens that the conversation suggests several at a time."""
     cache_bytes: int | None = None
     """Budget for parked states and restore points; None: 25 % of the free memory, at most 4 GiB."""
     canonical: bool = True

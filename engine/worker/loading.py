@@ -148,6 +148,7 @@ def _config(options: LoadOptions, opening: _Opening, formatter: ChatFormatter) -
     config = EngineConfig(
         step_ms_streaming=options.step_ms_streaming,
         step_ms=options.step_ms,
+        speculate=options.speculate,
         cache_bytes=opening.cache_bytes if wanted is None else wanted,
     )
     tags = formatter.thinking

@@ -23,7 +23,8 @@ from engine.messages import LoadOptions, SamplingOverrides
 GOOD_OPTIONS = [
     "temperature=0", "top_k=0", "top_p=1", "min_p=0.5", "typical_p=0.9", "repeat_penalty=1.1",
     "repeat_last_n=-1", "frequency_penalty=-2", "presence_penalty=2.0", "seed=1", "max_tokens=10",
-    "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "canonical=off",
+    "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "speculate=off",
+    "canonical=off",
 ]  # fmt: skip
 
 
@@ -58,6 +59,7 @@ def test_every_option_reaches_its_setting() -> None:
         ctx=4096,
         threads=2,
         flash=True,
+        speculate=False,
         canonical=False,
         cache_folder=str(paths.cache),
     )

@@ -84,6 +84,7 @@ def test_what_a_person_set_wins_over_the_model_and_the_seed_is_drawn(chat: Chat)
     assert (sampling.temperature, sampling.top_k, sampling.seed) == (0.0, 7, 3)
     assert sampling.logit_bias == ((1, 2.0),)
     assert prepared.seed_given
+    assert prepared.request.repeatable
 
 
 def test_neighbours_of_one_role_are_merged(chat: Chat) -> None:
