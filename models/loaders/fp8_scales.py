@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from models.errors import ModelFileError, UnsupportedModel
 from models.loaders.safetensors_header import StoredTensor
 from models.sizes import show_name
+
+if TYPE_CHECKING:  # the rules are also for those who have no torch
+    from torch import Tensor
 
 FP8_DTYPE = "F8_E4M3"
 SUFFIXES = ("_scale", "_scale_inv")

@@ -10,7 +10,8 @@ import ctypes
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +39,8 @@ _END_KEYS = tuple(
         "eog_token_ids",
     )
 )
+_LOCAL = "tokenizer.localchat."
+"""Keys of files that were converted here: what llama.cpp's tokenizer leaves to the program."""
 _NOT_VOCABULARY = ("tokenizer.chat_template", "tokenizer.huggingface")
 
 
@@ -75,42 +78,36 @@ class GGUFTokenizer:
         self._pieces: dict[int, bytes] = {}
         self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(self._vocab))
         self.fingerprint = tokenizer_fingerprint(file)
-        self.bos_id = _id_or_none(llama_cpp.llama_vocab_bos(self._vocab))
+        self._normalizer = file.metadata.get(f"{_LOCAL}normalizer")
+        self._space = file.metadata.get(f"{_LOCAL}space")
+        no_bos = file.metadata.get(f"{_LOCAL}no_bos") is True
+        self.bos_id = None if no_bos else _id_or_none(llama_cpp.llama_vocab_bos(self._vocab))
         self.eos_id = _id_or_none(llama_cpp.llama_vocab_eos(self._vocab))
         self.add_bos = (
             bool(llama_cpp.llama_vocab_get_add_bos(self._vocab)) and self.bos_id is not None
         )
-        self._special = self._read_special()
+        self._special = self._read_special(file)
         self.end_ids = self._read_end_ids(file)
         self.control_tokens: Mapping[str, int] = MappingProxyType(self._read_control_tokens())
+        unknown = {i for i, flags in self._special.items() if flags & _UNKNOWN}
+        self._forbidden = frozenset(self.control_tokens.values()) - unknown
         self._puts_space = self._find_space()
 
     def encode(self, text: str) -> tuple[int, ...]:
-        data = _SURROGATES.sub("\ufffd", text).encode("utf-8")
-        if not data:
-            return ()
-        self._check_open()
-        room = len(data) + 8
-        ids = (ctypes.c_int32 * room)()
-        count = self._native.llama_tokenize(self._vocab, data, len(data), ids, room, False, False)
-        if count < 0:
-            room = -count
-            ids = (ctypes.c_int32 * room)()
-            count = self._native.llama_tokenize(
-                self._vocab, data, len(data), ids, room, False, False
-            )
-        return tuple(ids[: max(count, 0)])
+        if self._space and text.startswith((" ", "▁")):  # the space is there already
+            return self.encode_after(text)
+        return self._encode(text)
 
     def encode_section(self, text: str) -> tuple[int, ...]:
-        return self.encode(text)
+        return self.encode_after(text) if self._space == "first" else self.encode(text)
 
     def encode_after(self, text: str) -> tuple[int, ...]:
         if not text or not self._puts_space:
-            return self.encode(text)
+            return self._encode(text)
         # A line break merges with nothing in these vocabularies, so it can stand for the text
         # before.
-        lead, ids = self.encode("\n"), self.encode("\n" + text)
-        return ids[len(lead) :] if ids[: len(lead)] == lead else self.encode(text)
+        lead, ids = self._encode("\n"), self._encode("\n" + text)
+        return ids[len(lead) :] if ids[: len(lead)] == lead else self._encode(text)
 
     def piece(self, token_id: int) -> bytes:
         known = self._pieces.get(token_id)
@@ -145,7 +142,42 @@ class GGUFTokenizer:
     def _special_ids(self) -> dict[str, int]:
         return {self._text(token_id): token_id for token_id in self._special}
 
-    def _read_special(self) -> dict[int, int]:
+    def _encode(self, text: str) -> tuple[int, ...]:
+        text = _SURROGATES.sub("\ufffd", text)
+        if self._normalizer == "NFC":
+            text = unicodedata.normalize("NFC", text)
+        data = text.encode("utf-8")
+        if not data:
+            return ()
+        self._check_open()
+        room = len(data) + 8
+        ids = (ctypes.c_int32 * room)()
+        count = self._native.llama_tokenize(self._vocab, data, len(data), ids, room, False, False)
+        if count < 0:
+            room = -count
+            ids = (ctypes.c_int32 * room)()
+            count = self._native.llama_tokenize(
+                self._vocab, data, len(data), ids, room, False, False
+            )
+        found = tuple(ids[: max(count, 0)])
+        return found if self._forbidden.isdisjoint(found) else tuple(self._without_control(found))
+
+    def _without_control(self, ids: Iterable[int]) -> Iterator[int]:
+        """Where llama.cpp merged two tokens into a control token, the two: it merges by the score
+        of whatever text two tokens make.
+        """
+        for token_id in ids:
+            if token_id in self._forbidden:
+                yield from self._halves(self._text(token_id))
+            else:
+                yield token_id
+
+    def _halves(self, text: str) -> tuple[int, ...]:
+        halves = ((text[:cut], text[cut:]) for cut in range(1, len(text)))
+        found = (self.encode_after(left) + self.encode_after(right) for left, right in halves)
+        return min(found, key=len, default=())
+
+    def _read_special(self, file: GGUFFile) -> dict[int, int]:
         """Attributes of the tokens that are matched as whole texts."""
         attribute, vocab = self._native.llama_vocab_get_attr, self._vocab
         found = {}
@@ -153,6 +185,10 @@ class GGUFTokenizer:
             value = attribute(vocab, token_id)
             if value & (_NO_CONTROL | _USER_DEFINED):
                 found[token_id] = value
+        for name, flag in (("lstrip", _LSTRIP), ("rstrip", _RSTRIP)):
+            for token_id in _ids_at(file, f"{_LOCAL}{name}_token_ids"):
+                if token_id in found:
+                    found[token_id] |= flag
         return found
 
     def _read_control_tokens(self) -> dict[str, int]:
@@ -189,7 +225,7 @@ class GGUFTokenizer:
         return (raw or b"").decode("utf-8", "replace")
 
     def _find_space(self) -> bool:
-        ids = self.encode("a")
+        ids = self._encode("a")
         return b"".join(map(self.piece, ids)) != b"a"
 
     def _check_open(self) -> None:
@@ -221,8 +257,13 @@ def _id_or_none(token_id: int) -> int | None:
 
 def _metadata_ids(file: GGUFFile) -> Iterable[int]:
     for key in _END_KEYS:
-        value = file.metadata.get(key)
-        values = value.read() if isinstance(value, ArrayValue) and value.count <= 1000 else [value]
-        for item in values:
-            if type(item) is int:
-                yield item
+        yield from _ids_at(file, key)
+
+
+def _ids_at(file: GGUFFile, key: str) -> Iterable[int]:
+    """Of a key that holds one id, some thousand, or none."""
+    value = file.metadata.get(key)
+    values = value.read() if isinstance(value, ArrayValue) and value.count <= 10_000 else [value]
+    for item in values:
+        if type(item) is int:
+            yield item
