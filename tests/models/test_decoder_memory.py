@@ -146,7 +146,7 @@ def test_compute_with_packed_weights(type_name: str) -> None:
         predicted = compute_bytes(decoder.config, size, 4, "f32", packed=True)
         measured = _measured(decoder, held, added, wanted, "f32")
         # Types need more or less to be decoded; the most is predicted.
-        assert measured <= 1.03 * predicted <= 1.6 * measured
+        assert measured <= 1.03 * predicted <= 1.75 * measured
 
 
 def _packed_all(weights: Weights, type_name: str) -> Weights:
