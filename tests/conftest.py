@@ -29,3 +29,13 @@ def starter_model() -> Path:
 @pytest.fixture(scope="session")
 def window_model() -> Path:
     return real_models.window()
+
+
+@pytest.fixture(scope="session")
+def starter_folder() -> Path:
+    return real_models.starter_folder()
+
+
+@pytest.fixture(scope="session")
+def window_folder() -> Path:
+    return real_models.window_folder()
