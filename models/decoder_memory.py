@@ -80,25 +80,37 @@ def _attention(config: ModelConfig, size: PassSize, value_bytes: int, kv_format:
     it has Q twice, scores, their softmax or their cap's copies, and a part of the output.
     """
     queries = size.rows * config.heads * config.head_size
-    whole_blocks = -(-size.length // BLOCK_TOKENS) * BLOCK_TOKENS
-    keys = whole_blocks * config.kv_heads * config.head_size
     projected = 2 * size.rows * (config.heads + config.kv_heads) * config.head_size
-    scores = min(size.rows * config.heads * size.length, SCORES_AT_ONCE)
+    seen = max(_seen(size, layer.window) for layer in config.layers)
+    one_row = config.heads * seen
+    scores = min(size.rows * one_row, max(one_row, SCORES_AT_ONCE))
     hidden = scores // config.heads
     summing = 3 * queries + 2 * scores
     capping = 0 if config.attention_cap is None else 2 * queries + 3 * scores
-    attending = (2 * keys + max(summing, capping)) * FLOAT32 + hidden
-    reading = int(keys * (FLOAT32 + _reading_bytes(kv_format)))
-    return projected * value_bytes + max(reading, attending)
+    read, reading = _read(config, seen, kv_format)
+    attending = 2 * read + max(summing, capping) * FLOAT32 + hidden
+    return projected * value_bytes + max(read + reading, attending)
 
 
-def _reading_bytes(kv_format: str) -> float:
-    """Of a value of V while K lies ready: as stored, unpacked, as a number and as a scaled one."""
+def _read(config: ModelConfig, seen: int, kv_format: str) -> tuple[int, int]:
+    """Bytes of K or V when it is read, and of V while it is being read.
+
+    Whole blocks are gathered, then their tokens become float32 numbers, then scaled ones.
+    """
+    width = config.kv_heads * config.head_size
+    gathered, values = -(-seen // BLOCK_TOKENS) * BLOCK_TOKENS * width, seen * width
     stored = KV_FORMATS[kv_format].v
-    if stored in ("f32", "f16", "bf16"):
-        return VALUE_BITS[stored] / 8 + FLOAT32
-    unpacked = 1 if stored == "int4" else 0
-    return VALUE_BITS[stored] / 8 + unpacked + 2 * FLOAT32
+    if stored == "f32":
+        return gathered * FLOAT32, 2 * gathered * FLOAT32
+    if stored in ("f16", "bf16"):
+        return values * FLOAT32, gathered * VALUE_BITS[stored] // 8 + values * FLOAT32
+    unpacked = gathered if stored == "int4" else 0
+    return values * FLOAT32, gathered * VALUE_BITS[stored] // 8 + unpacked + 2 * values * FLOAT32
+
+
+def _seen(size: PassSize, window: int | None) -> int:
+    """Tokens that the rows of the longest sequence see between them."""
+    return size.length if window is None else min(size.length, window - 1 + size.rows)
 
 
 def _feed_forward(config: ModelConfig, rows: int, value_bytes: int, decoded: int) -> int:

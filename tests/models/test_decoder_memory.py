@@ -47,6 +47,7 @@ WIDE: dict[str, Any] = {**SIZES, "intermediate_size": 2560, "num_attention_heads
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": transformers.LlamaConfig(**SIZES),
     "a wide feed-forward": transformers.Qwen3Config(**WIDE),
+    "windows everywhere": transformers.MistralConfig(**SIZES, sliding_window=100),
     "gemma2": transformers.Gemma2Config(**GEMMA),
     "gemma3": transformers.Gemma3TextConfig(**GEMMA, sliding_window_pattern=2),
     "all experts used": transformers.Qwen3MoeConfig(
