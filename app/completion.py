@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from app.cli import COMMANDS, command_parser, root_parser
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
-    "models": ("list", "info", "check"),
+    "models": ("list", "info", "check", "convert"),
     "chats": ("list", "show", "search", "export", "import", "delete"),
     "cache": ("status", "clear"),
     "locate": ("config", "data", "state", "cache", "logs", "models"),

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 DESCRIPTION = """\
 Model files: in the models folder, and where other programs keep theirs.
 
-  localchat models [list]        all that were found
-  localchat models info MODEL    what one file is, and what it needs
-  localchat models check MODEL   whether a file is complete and can run
+  localchat models [list]          all that were found
+  localchat models info MODEL      what one file is, and what it needs
+  localchat models check MODEL     whether a file is complete and can run
+  localchat models convert FOLDER  a safetensors folder as one GGUF file, for
+                                   machines without CUDA; kept in the cache
+                                   unless -o names a place
 """
 
 EXAMPLES = """\
@@ -25,25 +28,43 @@ examples:
   localchat models
   localchat models info ~/Downloads/model.gguf
   localchat models check model.gguf && echo fine
+  localchat models convert ~/models/SmolLM2-135M
+  localchat models convert ~/models/SmolLM2-135M --type f16 -o smol.gguf
+  localchat models convert ~/models/SmolLM2-135M --check
+  localchat models convert --list
+  localchat models convert --remove SmolLM2-135M-Q8_0.gguf
 
-exit status of check: 0 sound, 3 not found, damaged or not supported
+exit status of check and convert: 0 done, 1 no room on the disk, 3 not found,
+damaged or not supported, 130 interrupted
 """
 
-ACTIONS = ("list", "info", "check")
+ACTIONS = ("list", "info", "check", "convert")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", nargs="?", default="list", metavar="list|info|check")
+    parser.add_argument("action", nargs="?", default="list", metavar="list|info|check|convert")
     parser.add_argument("model", nargs="?", metavar="MODEL", help="a path, or a listed name")
+    group = parser.add_argument_group("convert")
+    group.add_argument("--type", default="q8_0", metavar="TYPE", help="q8_0 (default), f16 or bf16")
+    group.add_argument("-o", "--output", metavar="PATH", help="a .gguf file, or a folder")
+    group.add_argument(
+        "--check", action="store_true", help="measure how far the file is from the model in f16"
+    )
+    group.add_argument("--list", action="store_true", help="the files that are kept")
+    group.add_argument("--remove", metavar="NAME", help="delete a kept file; `all` for all")
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
     if args.action not in ACTIONS:
         guess = nearest(args.action, ACTIONS)
-        hint = f"Did you mean `models {guess}`?" if guess else "Known: list, info, check."
+        hint = f"Did you mean `models {guess}`?" if guess else f"Known: {', '.join(ACTIONS)}."
         raise UsageError(f"There is no `models {args.action}`.", "", hint)
     if args.action == "list":
         return _list(args, console)
+    if args.action == "convert":
+        from app.converting import run as run_convert
+
+        return run_convert(args, console)
     if not args.model:
         raise UsageError(f"`models {args.action}` needs a model file or a listed name.")
     return _info(args, console) if args.action == "info" else _check(args, console)
