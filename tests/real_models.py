@@ -49,7 +49,7 @@ def _kept() -> Path:
 
 def _folder_of(file: Path) -> Path:
     """transformers expands the blocks, undoes the orders of rows and writes its own config."""
-    target = _kept() / f"{file.stem}-float32"
+    target = _kept() / f"{file.stem}-folder"
     if target.exists():
         return target
     import torch
@@ -63,6 +63,8 @@ def _folder_of(file: Path) -> Path:
     model.load_state_dict(loaded.state_dict())
     part = target.with_name(f"{target.name}.{os.getpid()}")
     model.save_pretrained(part, max_shard_size="300MB")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    tokenizer.save_pretrained(part)
     part.replace(target)
     return target
 
