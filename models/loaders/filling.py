@@ -34,19 +34,14 @@ def fill(steps: tuple[Step, ...], read: Read, config: ModelConfig, progress: Pro
         OutOfMemory: the device's memory does not suffice.
         ModelFileError: a tensor could not be read, or a parameter is not there exactly once.
     """
-    total = sum(step.source.byte_count for step in steps)
-    slots: dict[Slot, Matrix] = {}
-    stacks: dict[Slot, dict[int, Matrix]] = {}
-    done = 0
-    for step in steps:
-        if not progress(done, total):
-            raise LoadingStopped("Loading was stopped.")
-        for piece, value in _read_safely(step, read, done, total):
-            _put(piece, value, slots, stacks, config)
-        done += step.source.byte_count
-    if not progress(done, total):
-        raise LoadingStopped("Loading was stopped.")
-    return weights_from_slots(slots, config)
+    collected = _Collected(config.experts)
+    try:
+        _collect(collected, steps, read, progress)
+        return weights_from_slots(collected.slots, config)
+    except BaseException:
+        # The error's traceback keeps this frame, which must not keep the tensors.
+        collected.forget()
+        raise
 
 
 def ignore_progress(done: int, total: int) -> bool:
@@ -54,15 +49,62 @@ def ignore_progress(done: int, total: int) -> bool:
     return True
 
 
-def _read_safely(step: Step, read: Read, done: int, total: int) -> list[tuple[Piece, Matrix]]:
+class _Collected:
+    """What was read so far."""
+
+    def __init__(self, experts: int) -> None:
+        self.slots: dict[Slot, Matrix] = {}
+        self._stacks: dict[Slot, dict[int, Matrix]] = {}
+        self._experts = experts
+
+    def put(self, piece: Piece, value: Matrix) -> None:
+        """Experts that lie one by one are stacked as soon as the last of a layer is there."""
+        if piece.slot in self.slots:
+            raise ModelFileError(f"The parameter {piece.slot} was read twice.")
+        if piece.expert is None:
+            self.slots[piece.slot] = value
+            return
+        stack = self._stacks.setdefault(piece.slot, {})
+        stack[piece.expert] = value
+        if len(stack) == self._experts:
+            self.slots[piece.slot] = _stacked([stack[expert] for expert in range(self._experts)])
+            del self._stacks[piece.slot]
+
+    def forget(self) -> None:
+        self.slots.clear()
+        self._stacks.clear()
+
+
+def _collect(
+    collected: _Collected, steps: tuple[Step, ...], read: Read, progress: Progress
+) -> None:
+    total = sum(step.source.byte_count for step in steps)
+    done = 0
+    _go_on(progress, done, total)
+    for step in steps:
+        try:
+            _take(collected, step, read)
+        except (MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            raise OutOfMemory(
+                "The weights do not fit into the device's memory.",
+                f"It was full after {show_bytes(done)} of {show_bytes(total)}.",
+                "Use a smaller quantization or model, or close what else uses the device.",
+            ) from None
+        done += step.source.byte_count
+        _go_on(progress, done, total)
+
+
+def _go_on(progress: Progress, done: int, total: int) -> None:
+    if not progress(done, total):
+        raise LoadingStopped("Loading was stopped.")
+
+
+def _take(collected: _Collected, step: Step, read: Read) -> None:
     try:
-        return list(read(step))
-    except torch.OutOfMemoryError as error:
-        raise OutOfMemory(
-            "The weights do not fit into the device's memory.",
-            f"It was full after {show_bytes(done)} of {show_bytes(total)}.",
-            "Use a smaller quantization or model, or close what else uses the device.",
-        ) from error
+        for piece, value in read(step):
+            collected.put(piece, value)
     except OSError as error:
         raise ModelFileError(
             f"{show_name(step.source.file)} cannot be read.",
@@ -71,24 +113,10 @@ def _read_safely(step: Step, read: Read, done: int, total: int) -> list[tuple[Pi
         ) from error
 
 
-def _put(
-    piece: Piece,
-    value: Matrix,
-    slots: dict[Slot, Matrix],
-    stacks: dict[Slot, dict[int, Matrix]],
-    config: ModelConfig,
-) -> None:
-    """Experts that lie one by one are stacked as soon as the last of a layer is there."""
-    if piece.slot in slots:
-        raise ModelFileError(f"The parameter {piece.slot} was read twice.")
-    if piece.expert is None:
-        slots[piece.slot] = value
-        return
-    stack = stacks.setdefault(piece.slot, {})
-    stack[piece.expert] = value
-    if len(stack) == config.experts:
-        slots[piece.slot] = _stacked([stack[expert] for expert in range(config.experts)])
-        del stacks[piece.slot]
+def _is_out_of_memory(error: Exception) -> bool:
+    """On a CPU torch raises a plain RuntimeError, which only its words tell from others."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or "not enough memory" in str(error) or "can't allocate memory" in str(error)
 
 
 def _stacked(matrices: list[Matrix]) -> Matrix:

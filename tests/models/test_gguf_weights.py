@@ -304,9 +304,9 @@ def test_a_stopped_load_keeps_nothing(share: float, tmp_path: Path) -> None:
     path = _tiny(3).write(tmp_path / "x.gguf")
     config = config_from_gguf(read_model(path))
     before = _live_tensors()
-    with pytest.raises(LoadingStopped):
+    with pytest.raises(LoadingStopped) as caught:
         load_gguf(path, config, "cpu", torch.bfloat16, lambda done, total: done < share * total)
-    assert _live_tensors() == before
+    assert _live_tensors() == before, caught
     assert load_gguf(path, config, "cpu", torch.bfloat16).norm.dtype == torch.bfloat16
 
 

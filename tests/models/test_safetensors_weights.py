@@ -267,11 +267,11 @@ def test_a_stopped_load_keeps_nothing(share: float, tmp_path: Path) -> None:
     llama(tmp_path)
     config = config_from_hf(read_json(tmp_path / CONFIG))
     before = _live_tensors()
-    with pytest.raises(LoadingStopped):
+    with pytest.raises(LoadingStopped) as caught:
         load_safetensors(
             tmp_path, config, "cpu", torch.bfloat16, lambda done, total: done < share * total
         )
-    assert _live_tensors() == before
+    assert _live_tensors() == before, caught
     assert load(tmp_path)[1].norm.dtype == torch.float32
 
 
