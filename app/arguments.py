@@ -98,7 +98,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", "--model", metavar="MODEL", help="a model file, or a listed name")
+    parser.add_argument(
+        "-m", "--model", metavar="MODEL", help="a model file or folder, or a listed name"
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +111,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a setting for this run: temperature, top_k, top_p, min_p, repeat_penalty, seed, "
-        "max_tokens, stop, kv_type, ctx, threads, flash, speculate",
+        "max_tokens, stop, kv_type, ctx, threads, flash, speculate, "
+        "backend",
     )
 
 

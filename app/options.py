@@ -28,6 +28,8 @@ def load_options(settings: Settings, paths: Paths) -> LoadOptions:
         step_ms=engine.step_ms,
         cache_folder=str(paths.cache),
         saved_states_bytes=cache.saved_bytes,
+        backend=engine.backend,
+        converted_folder=str(paths.converted_models),
         ignore_memory=engine.ignore_memory,
     )
 

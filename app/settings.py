@@ -21,6 +21,7 @@ from app.sanitize import single_line
 from app.setting_values import SettingValue, leaves, nearest, parse_text, take
 from engine.errors import UsageError
 
+Backend = Literal["auto", "llama_cpp", "torch_paged"]
 KVType = Literal["auto", "f16", "bf16", "k8", "q8", "k8v4", "q4", "fp8"]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Penalty = Annotated[float, Meta(ge=-10, le=10, description="a number from -10 to 10")]
@@ -78,6 +79,8 @@ class SamplingSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class EngineSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How a model is loaded and run; unset values are chosen for the machine."""
 
+    backend: Backend = "auto"
+    """What computes: our own on an NVIDIA GPU, else llama.cpp."""
     kv_type: KVType = "auto"
     """How keys and values are stored."""
     ctx: (
@@ -140,7 +143,10 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 OPTION_KEYS: Mapping[str, str] = {
     **{name: f"sampling.{name}" for name in SamplingSettings.__struct_fields__},
-    **{name: f"engine.{name}" for name in ("kv_type", "ctx", "threads", "flash", "speculate")},
+    **{
+        name: f"engine.{name}"
+        for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate")
+    },
     "canonical": "cache.canonical",
 }
 """What `-o key=value` takes, and the setting it stands for."""

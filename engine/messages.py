@@ -39,6 +39,9 @@ class LoadOptions:
     cache_folder: str | None = None
     """Where tuning results and saved states lie; None: neither is read nor written."""
     saved_states_bytes: int = 2_000_000_000
+    backend: Literal["auto", "llama_cpp", "torch_paged"] = "auto"
+    converted_folder: str | None = None
+    """Where safetensors folders lie that were converted for llama.cpp."""
     ignore_memory: bool = False
     """Load although the estimate says that it does not fit."""
 

@@ -1,10 +1,10 @@
-"""`python -m engine.worker IN OUT`: the worker with llama.cpp."""
+"""`python -m engine.worker IN OUT`: the worker with the real backends."""
 
 from __future__ import annotations
 
 import sys
 
-from engine.worker.loading import load
+from engine.worker.dispatch import load
 from engine.worker.main import main
 
 if __name__ == "__main__":

@@ -68,9 +68,10 @@ class HFTokenizer:
         self.control_tokens: Mapping[str, int] = MappingProxyType(
             {token.content: i for i, token in self._added.items() if token.special}
         )
-        self._unknown = self._named("unk_token", "")
-        self._forbidden = frozenset(self.control_tokens.values()) - {self._unknown}
         self.end_ids = frozenset(self._ends())
+        # Letters that the vocabulary lacks may become the unknown token, but never the end.
+        unknown = {self._named("unk_token", "")} - self.end_ids
+        self._forbidden = frozenset(self.control_tokens.values()) - unknown
 
     def encode(self, text: str) -> tuple[int, ...]:
         return self._encode(self._whole, text)

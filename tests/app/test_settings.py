@@ -24,7 +24,7 @@ GOOD_OPTIONS = [
     "temperature=0", "top_k=0", "top_p=1", "min_p=0.5", "typical_p=0.9", "repeat_penalty=1.1",
     "repeat_last_n=-1", "frequency_penalty=-2", "presence_penalty=2.0", "seed=1", "max_tokens=10",
     "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "speculate=off",
-    "canonical=off",
+    "canonical=off", "backend=torch_paged",
 ]  # fmt: skip
 
 
@@ -61,14 +61,18 @@ def test_every_option_reaches_its_setting() -> None:
         flash=True,
         speculate=False,
         canonical=False,
+        backend="torch_paged",
         cache_folder=str(paths.cache),
+        converted_folder=str(paths.converted_models),
     )
 
 
 def test_defaults_leave_every_choice_to_the_engine() -> None:
     assert sampling_overrides(Settings()) == SamplingOverrides()
     paths = Paths.under(Path("/nowhere"))
-    assert load_options(Settings(), paths) == LoadOptions(cache_folder=str(paths.cache))
+    assert load_options(Settings(), paths) == LoadOptions(
+        cache_folder=str(paths.cache), converted_folder=str(paths.converted_models)
+    )
 
 
 def test_flag_goes_before_environment_before_file_before_default(file: Path) -> None:

@@ -1,0 +1,158 @@
+"""How much memory a model takes on our own backend, and the longest context that fits.
+
+Arithmetic only, without torch: refuses nothing, takes nothing. What it predicts of the KV pools is
+what the backend allocates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from engine.backends.torch_paged.held import Span
+from engine.backends.torch_paged.kv_types import kv_format
+from engine.backends.torch_paged.settings import PagedSettings
+from engine.backends.torch_paged.sizes import block_counts, demand
+from models.config import ModelConfig
+from models.decoder_memory import PassSize, compute_bytes
+from models.kv_groups import kv_groups, kv_layouts
+from models.memory import (
+    DEFAULT_LIMIT,
+    HIGHEST_CONTEXT,
+    LEAST_CONTEXT,
+    MEMORY_SHARE,
+    ContextChoice,
+    MemoryEstimate,
+    trained_context,
+)
+from models.model_description import ModelDescription
+from models.own_decoder import DTYPE_BYTES, loaded_bytes
+from models.sizes import show_bytes
+
+GPU_SHARE = 0.9
+"""Of the device's free memory; the rest is for the driver and for other programs."""
+_STEP = 256
+_CPU_SEQUENCES = 2
+"""Sequences of full length that a pool on a CPU is made for: nobody is meant to chat there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PagedDevice:
+    """Where a model is to run."""
+
+    name: str
+    """`cpu` or `cuda`."""
+    capability: tuple[int, int] | None
+    """None: a CPU."""
+    free_bytes: int
+
+    @property
+    def dtype(self) -> str:
+        """Of the activations: exact on a CPU, where only proofs run."""
+        return "float32" if self.capability is None else "bfloat16"
+
+    @property
+    def room(self) -> int:
+        share = MEMORY_SHARE if self.capability is None else GPU_SHARE
+        return int(self.free_bytes * share)
+
+
+@dataclass(frozen=True, slots=True)
+class PagedPlan:
+    settings: PagedSettings
+    needed: ContextChoice
+    """The least that the context takes, and whether that fits."""
+    predicted: MemoryEstimate
+    """What will really be taken."""
+
+
+def plan_paged(
+    description: ModelDescription,
+    config: ModelConfig,
+    device: PagedDevice,
+    settings: PagedSettings,
+    wanted: int | None = None,
+) -> PagedPlan:
+    """`settings`: everything but context and pool size. `wanted`: the context asked for; None: the
+    longest that fits, up to 32,768.
+
+    Raises UsageError for a kv_type that the device or the model cannot take.
+    """
+    sizer = _Sizer(description, config, settings, device)
+    trained, reason = trained_context(description)
+    if wanted is not None:
+        ctx = max(min(wanted, HIGHEST_CONTEXT), 1)
+        over = ctx > trained
+        asked = f"more than the {trained:,} tokens the model was trained on"
+        return sizer.plan(ctx, asked if over else "as asked for")
+    limit = min(trained, DEFAULT_LIMIT)
+    if limit < trained:
+        reason = f"the model takes {trained:,}; ask for more with ctx"
+    ctx = _longest(limit, lambda length: sizer.least(length).total <= device.room)
+    if ctx < limit:
+        reason = f"what fits into {show_bytes(device.room)}; the model takes {trained:,}"
+    return sizer.plan(ctx, reason)
+
+
+class _Sizer:
+    def __init__(
+        self,
+        description: ModelDescription,
+        config: ModelConfig,
+        settings: PagedSettings,
+        device: PagedDevice,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._device = device
+        self._packed = description.format == "gguf" and description.quantization not in (
+            "F32", "F16", "BF16",
+        )  # fmt: skip
+        self._weights = loaded_bytes(description, config, settings.dtype)
+        self._kv = kv_format(settings.kv_type, settings.dtype, device.capability, config.head_size)
+        layouts = kv_layouts(config, self._kv, settings.block)
+        self._record_bytes = tuple(layout.record_bytes for layout in layouts)
+        self._spans = [Span(group.window, settings.block) for group in kv_groups(config)]
+
+    def plan(self, ctx: int, reason: str) -> PagedPlan:
+        least = self.least(ctx)
+        room = self._device.room
+        spare = max(room - least.weights - least.compute, 0)
+        pool_bytes = max(min(self._pool_goal(ctx), spare), least.kv)
+        settings = replace(self._settings, ctx=ctx, pool_bytes=pool_bytes)
+        counts = block_counts(self._spans, self._record_bytes, settings)
+        taken = replace(least, kv=self._bytes(counts))
+        choice = ContextChoice(ctx, reason, least.total <= room, least)
+        return PagedPlan(settings, choice, taken)
+
+    def least(self, ctx: int) -> MemoryEstimate:
+        settings = replace(self._settings, ctx=ctx)
+        kv = self._bytes([demand(span, settings).least for span in self._spans])
+        return MemoryEstimate(self._weights, kv, self._compute(ctx))
+
+    def _pool_goal(self, ctx: int) -> int:
+        settings = replace(self._settings, ctx=ctx)
+        if self._device.capability is None:
+            settings = replace(settings, max_sequences=_CPU_SEQUENCES)
+        return self._bytes([demand(span, settings).most for span in self._spans])
+
+    def _compute(self, ctx: int) -> int:
+        size = PassSize(self._settings.max_rows, self._settings.max_sequences, ctx)
+        value_bytes = DTYPE_BYTES[self._settings.dtype]
+        return compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
+
+    def _bytes(self, counts: Sequence[int]) -> int:
+        return sum(n * size for n, size in zip(counts, self._record_bytes, strict=True))
+
+
+def _longest(limit: int, fits: Callable[[int], bool]) -> int:
+    """The most steps that fit, by halving; the least context when not even that fits."""
+    low, high = min(LEAST_CONTEXT, limit), limit
+    if fits(high):
+        return high
+    while high - low > _STEP:
+        middle = (low + high) // 2 // _STEP * _STEP
+        if middle <= low:
+            break
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

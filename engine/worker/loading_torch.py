@@ -1,0 +1,209 @@
+"""Loads a safetensors folder or a GGUF file for our own backend: description, plan, weights, pools.
+
+What can be refused is refused before memory is taken. Knows no pipe and no thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.backends.base import Row
+from engine.backends.torch_paged.backend import TorchPagedBackend
+from engine.backends.torch_paged.planning import PagedDevice, PagedPlan, plan_paged
+from engine.backends.torch_paged.self_test_text import TEXT
+from engine.backends.torch_paged.settings import MAX_ROWS, PagedSettings
+from engine.chat import Chat
+from engine.chat_vocabulary import ChatVocabulary
+from engine.engine import Engine
+from engine.errors import ModelFileError
+from engine.messages import Load, Loaded, LoadOptions
+from engine.worker.load_parts import (
+    Place,
+    Progress,
+    cache_budget,
+    check_context,
+    check_memory,
+    context_notices,
+    engine_config,
+    fingerprint,
+    warm_up,
+)
+from engine.worker.model import Model, NoUpkeep
+from engine.worker.sampling_defaults import sampling_defaults
+from models.config import ModelConfig
+from models.decoder import Decoder
+from models.free_memory import free_memory
+from models.loaders.gguf_weights import load_gguf
+from models.loaders.safetensors_weights import load_safetensors
+from models.model_description import ModelDescription
+from models.own_decoder import decoder_config
+from models.templates.formatter import ChatFormatter
+from models.templates.thinking import thinking_tags
+from models.tokenizers.base import Tokenizer
+from models.tokenizers.gguf_vocab import GGUFTokenizer
+from models.tokenizers.hf_tokenizer import HFTokenizer
+from models.weights import Weights
+
+CPU_ROWS = 520
+"""Tokens of one pass on a CPU: a piece of a prompt, and a row for each other sequence."""
+
+
+def load(message: Load, description: ModelDescription, device: str, progress: Progress) -> Model:
+    """`device`: `cpu` or `cuda`. Raises UsageError, ModelFileError, OutOfMemory, LoadingStopped."""
+    began = time.monotonic()
+    options = message.options
+    check_context(options.ctx)
+    config = decoder_config(description)
+    place = _device(device)
+    plan = plan_paged(description, config, place, _settings(config, place, options), options.ctx)
+    where = "memory" if device == "cpu" else "GPU's memory"
+    check_memory(description, plan.needed, Place(where, place.free_bytes), options)
+    with ExitStack() as stack:  # unwound on failure, handed to the model otherwise
+        return _open(_Job(message, description, config, plan, began), progress, stack)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    message: Load
+    description: ModelDescription
+    config: ModelConfig
+    plan: PagedPlan
+    began: float
+    """On the monotonic clock."""
+
+
+def _open(job: _Job, progress: Progress, stack: ExitStack) -> Model:
+    """Everything opened lies on the stack, which the model's `close` unwinds."""
+    options, description = job.message.options, job.description
+    free_bytes = free_memory()
+    tokenizer = _tokenizer(description)
+    stack.callback(tokenizer.close)
+    formatter = ChatFormatter(tokenizer, description.template)
+    stack.callback(formatter.close)
+    threading.Thread(target=warm_up, args=(formatter,), daemon=True).start()
+    backend = _backend(job, tokenizer, progress)
+    stack.callback(backend.close)
+    identity = fingerprint(description, backend.facts)
+    config = engine_config(options, cache_budget(options, free_bytes), formatter)
+    engine = Engine(
+        backend,
+        ChatVocabulary(tokenizer, formatter.thinking),
+        replace(config, fingerprint=identity, micro_batch=backend.settings.block),
+    )
+    return Model(
+        loaded=_loaded(job, backend),
+        engine=engine,
+        backend=backend,
+        chat=Chat(
+            formatter,
+            backend.facts.context,
+            sampling_defaults(description),
+            exact=backend.facts.exact_batching,
+        ),
+        upkeep=NoUpkeep(torch.get_num_threads()),
+        fingerprint=identity,
+        close=stack.pop_all().close,
+        saved_folder=Path(options.cache_folder) if options.cache_folder else None,
+        saved_bytes=options.saved_states_bytes,
+        canonical=options.canonical,
+    )
+
+
+def _device(name: str) -> PagedDevice:
+    if name == "cpu":
+        return PagedDevice("cpu", None, free_memory())
+    free_bytes, _ = torch.cuda.mem_get_info()
+    return PagedDevice(name, torch.cuda.get_device_capability(), int(free_bytes))
+
+
+def _settings(config: ModelConfig, place: PagedDevice, options: LoadOptions) -> PagedSettings:
+    """Context and pool size are chosen by the plan, the vocabulary is the tokenizer's."""
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    return PagedSettings(
+        ctx=0,
+        pool_bytes=0,
+        vocab_size=config.vocab_size,
+        device=place.name,
+        dtype=place.dtype,
+        kv_type=options.kv_type,
+        max_rows=CPU_ROWS if place.capability is None else MAX_ROWS,
+    )
+
+
+def _tokenizer(description: ModelDescription) -> Any:
+    """A `Tokenizer` with `close`."""
+    kinds = {"safetensors": HFTokenizer, "gguf": GGUFTokenizer}
+    return kinds[description.format](description.path)
+
+
+def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedBackend:
+    settings = replace(
+        job.plan.settings,
+        vocab_size=min(tokenizer.vocab_size, job.config.vocab_size),
+        test_ids=tokenizer.encode(TEXT) if job.plan.settings.kv_type == "q4" else (),
+    )
+    weights = _weights(job, progress)
+    decoder = Decoder(job.config, weights, settings.ctx)
+    backend = TorchPagedBackend(decoder, job.config, settings)
+    try:
+        _probe(backend, tokenizer, job.description)
+    except BaseException:
+        backend.close()
+        raise
+    return backend
+
+
+def _weights(job: _Job, progress: Progress) -> Weights:
+    settings = job.plan.settings
+    read = {"safetensors": load_safetensors, "gguf": load_gguf}[job.description.format]
+    dtype = getattr(torch, settings.dtype)
+    return read(job.description.path, job.config, settings.device, dtype, progress)
+
+
+def _probe(backend: TorchPagedBackend, tokenizer: Tokenizer, description: ModelDescription) -> None:
+    """Two tokens: raises ModelFileError where they give no finite numbers."""
+    ids = (tokenizer.bos_id or 0, 1 % backend.facts.vocab_size)
+    scores = backend.forward([Row(0, 0, ids, wants_scores=True)])
+    finite = bool(np.isfinite(scores.row(0)).all())
+    backend.drop(0)
+    if not finite:
+        raise ModelFileError(
+            f"{description.name} computes no usable numbers.",
+            "A test with two tokens gave values that are not finite: the weights are damaged.",
+            "Download the model again.",
+        )
+
+
+def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
+    description, facts = job.description, backend.facts
+    return Loaded(
+        name=description.name,
+        path=job.message.path,
+        architecture=description.architecture,
+        quantization=description.quantization,
+        backend=facts.name,
+        kv_type=facts.kv_type,
+        ctx=facts.context,
+        ctx_train=description.ctx_train or 0,
+        threads=torch.get_num_threads(),
+        flash=False,
+        weights_bytes=job.plan.predicted.weights,
+        kv_bytes_per_token=facts.kv_bytes_per_token,
+        tokenizer=description.tokenizer,
+        template="model file" if description.template else "none: completion mode",
+        template_hash=description.template_hash,
+        load_ms=1000 * (time.monotonic() - job.began),
+        model_fingerprint=description.fingerprint,
+        thinks=thinking_tags(description.template or "") is not None,
+        notices=context_notices(description, job.plan.needed, job.message.options),
+        fits=job.plan.needed.fits,
+    )
