@@ -14,13 +14,13 @@ FORMATS = list(KV_FORMATS)
 
 ROUND_TRIP = {
     "f32": (1e-7, 1e-7),
-    "f16": (3e-4, 3e-4),
-    "bf16": (2e-3, 2e-3),
-    "k8": (8e-3, 2e-3),
-    "q8": (8e-3, 8e-3),
+    "f16": (2.5e-4, 2.5e-4),
+    "bf16": (1.8e-3, 1.8e-3),
+    "k8": (7.5e-3, 1.8e-3),
+    "q8": (7.5e-3, 7.5e-3),
     "fp8": (0.028, 0.028),
-    "k8v4": (8e-3, 0.115),
-    "q4": (0.105, 0.115),
+    "k8v4": (7.5e-3, 0.105),
+    "q4": (0.09, 0.105),
 }
 """Largest relative error of K and V of Gaussian numbers, head sizes 64 to 256."""
 
