@@ -11,7 +11,8 @@ from typing import Any, Literal, cast
 
 from models.config import LayerConfig, ModelConfig
 from models.errors import UnsupportedModel
-from models.hf_defaults import ACTIVATIONS, ARCHITECTURES, DEFAULTS, READABLE_QUANTIZATIONS
+from models.hf_defaults import ACTIVATIONS, ARCHITECTURES, DEFAULTS
+from models.hf_quantization import check_quantization
 from models.hf_rope import HfRope, hf_rope
 from models.hf_values import HfValues, refuse_value
 
@@ -79,11 +80,7 @@ def _refuse_unknown(values: HfValues, model_type: str) -> None:
         refuse_value("attention_bias", True)
     if model_type == "gemma3_text" and values.get("attn_logit_softcapping") is not None:
         refuse_value("attn_logit_softcapping", values.get("attn_logit_softcapping"))
-    quantization = values.get("quantization_config")
-    if quantization is not None:
-        kind = quantization.get("quant_method") if isinstance(quantization, Mapping) else None
-        if kind not in READABLE_QUANTIZATIONS:
-            refuse_value("quantization_config", kind, sorted(READABLE_QUANTIZATIONS))
+    check_quantization(values.get("quantization_config"))
 
 
 def _layer_types(values: HfValues, model_type: str) -> tuple[str, ...]:

@@ -158,6 +158,3 @@ ACTIVATIONS: Mapping[str, str] = MappingProxyType(
         "gelu_new": "gelu_tanh",
     }
 )
-
-READABLE_QUANTIZATIONS: frozenset[str] = frozenset(["fp8"])
-"""Values of `quantization_config.quant_method` whose tensors the loader can read."""

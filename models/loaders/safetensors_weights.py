@@ -23,7 +23,6 @@ from models.loaders.filling import Progress, fill, ignore_progress
 from models.loaders.fp8_scales import (
     FP8_DTYPE,
     Block,
-    apply_scale,
     block_of,
     check_scale,
     is_of_activations,
@@ -31,6 +30,7 @@ from models.loaders.fp8_scales import (
 )
 from models.loaders.safetensors_header import StoredTensor
 from models.loaders.safetensors_index import SafetensorsFolder, read_safetensors
+from models.loaders.scaled_matrix import apply_scale
 from models.loaders.steps import Source, Step, plan_steps
 from models.sizes import show_name
 from models.weights import Matrix, Weights, cut

@@ -269,6 +269,6 @@ def test_neither_torch_nor_the_gguf_package_is_needed() -> None:
     code = (
         "import sys; sys.modules['torch'] = sys.modules['gguf'] = None\n"
         "import models.gguf_config, models.gguf_names, models.loaders.steps\n"
-        "import models.loaders.safetensors_index"
+        "import models.loaders.safetensors_index, models.loaders.fp8_scales"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -175,11 +175,11 @@ def test_the_order_of_rows_undoes_the_converters(heads: int, head_size: int) -> 
     assert permuted(rows, heads)[order].tolist() == rows.tolist()
 
 
-@pytest.mark.parametrize("type_id", [12, 14, 22, 23])
+@pytest.mark.parametrize("type_id", [12, 14, 22, 23, 39])
 def test_wide_blocks_are_reordered_whole(type_id: int, tmp_path: Path) -> None:
-    """Q4_K, Q6_K, IQ2_S and IQ4_XS with random bytes: row for row what the gguf package reads."""
+    """Q4_K, Q6_K, IQ2_S, IQ4_XS, MXFP4, random bytes: row for row what the gguf package reads."""
     kind = GGMLQuantizationType(type_id)
-    row = gguf.GGML_QUANT_SIZES[kind][1]
+    row = GGML_TYPES[type_id].byte_count(256)
     path = _wide_llama(type_id).write(tmp_path / "x.gguf")
     info = next(one for one in read_model(path).tensors if one.name == "blk.0.attn_q.weight")
     random = np.random.default_rng(type_id).integers(0, 256, (128, row), np.uint8)

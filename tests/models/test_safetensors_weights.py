@@ -165,16 +165,21 @@ def test_integers_are_refused_by_name(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def quantize(folder: Path, scale_shape: str, suffix: str = "weight_scale") -> Tensor:
+def quantize(
+    folder: Path,
+    scale_shape: str,
+    suffix: str = "weight_scale",
+    block: tuple[int, int] = (20, 20),
+) -> Tensor:
     """Store q of layer 1 in 8 bits with random scales; returns what it stands for, in float32."""
     random = torch.Generator().manual_seed(5)
-    rows, columns, block = 64, 48, 20
+    rows, columns = 64, 48
     shapes = {
         "number": (),
         "tensor": (1,),
         "row": (rows,),
         "column": (rows, 1),
-        "block": (-(-rows // block), -(-columns // block)),
+        "block": (-(-rows // block[0]), -(-columns // block[1])),
     }
     small = torch.randn(rows, columns, generator=random).to(torch.float8_e4m3fn)
     scale = 0.01 + torch.rand(shapes[scale_shape], generator=random)
@@ -189,7 +194,8 @@ def quantize(folder: Path, scale_shape: str, suffix: str = "weight_scale") -> Te
     expected = small.float()
     for row in range(rows):
         for column in range(columns):
-            place = {"row": (row,), "column": (row, 0), "block": (row // block, column // block)}
+            in_block = row // block[0], column // block[1]
+            place = {"row": (row,), "column": (row, 0), "block": in_block}
             expected[row, column] *= scale[place[scale_shape]] if scale.numel() > 1 else scale.sum()
     return expected
 
@@ -210,6 +216,63 @@ def test_scales_are_applied(shape: str, suffix: str, tmp_path: Path) -> None:
     q = load(tmp_path)[1].layers[1].q
     assert isinstance(q, Tensor)
     torch.testing.assert_close(q, expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("block", [(8, 6), (1, 48), (64, 1), (128, 128), (64, 48), (7, 11)])
+def test_blocks_of_every_size(block: tuple[int, int], tmp_path: Path) -> None:
+    """8 x 6 makes as many scales as there are rows."""
+    llama(tmp_path)
+    expected = quantize(tmp_path, "block", block=block)
+    name_block(tmp_path, list(block))
+    q = load(tmp_path)[1].layers[1].q
+    assert isinstance(q, Tensor)
+    torch.testing.assert_close(q, expected, rtol=1e-6, atol=0)
+
+
+def name_groups(folder: Path, **changes: Any) -> None:
+    """As the format compressed-tensors tells it."""
+    weights = {"type": "float", "num_bits": 8, "strategy": "channel", **changes.pop("weights", {})}
+    values = json.loads((folder / CONFIG).read_text())
+    values["quantization_config"] = {
+        "quant_method": "compressed-tensors",
+        "format": "float-quantized",
+        "config_groups": {"group_0": {"weights": weights, "targets": ["Linear"]}},
+        **changes,
+    }
+    (folder / CONFIG).write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize("shape", ["tensor", "column", "block"])
+def test_compressed_tensors_of_8_bit_floats(shape: str, tmp_path: Path) -> None:
+    llama(tmp_path)
+    expected = quantize(tmp_path, shape)
+    is_block = {"strategy": "block", "block_structure": [20, 20]} if shape == "block" else {}
+    name_groups(tmp_path, weights=is_block, sparsity_config={"format": "dense"})
+    q = load(tmp_path)[1].layers[1].q
+    assert isinstance(q, Tensor)
+    torch.testing.assert_close(q, expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"format": "pack-quantized"}, "pack-quantized"),
+        ({"weights": {"type": "int"}}, "int of 8 bits"),
+        ({"weights": {"num_bits": 4}}, "float of 4 bits"),
+        ({"weights": {"strategy": "group"}}, "group"),
+        ({"transform_config": {"config_groups": {"u": {}}}}, "transform_config"),
+        ({"sparsity_config": {"format": "sparse-24-bitmask"}}, "sparsity_config"),
+        ({"weights": {"strategy": "block", "block_structure": "128x128"}}, "weight_block_size"),
+    ],
+)
+def test_other_compressed_tensors_are_refused(
+    changes: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    llama(tmp_path)
+    name_groups(tmp_path, **changes)
+    with pytest.raises(UnsupportedModel) as caught:
+        load(tmp_path)
+    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("size", [None, [32, 20], [64, 48]])
