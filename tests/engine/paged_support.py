@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from engine.backends.base import Row
 from engine.backends.torch_paged.backend import TorchPagedBackend
+from engine.events import Event
 from models.kv_storage import fill_blocks
+from tests.engine.engine_runs import Rig
 
 POISON = 0xFF
 """A NaN in every format, or in its scale."""
@@ -53,3 +56,15 @@ def greedy(
     while len(ids) < count:
         ids.append(int(feed(backend, sequence, ids[-1:]).argmax()))
     return tuple(ids)
+
+
+@dataclass
+class PagedRig(Rig):
+    """The books of the blocks are proven after every step, and free ones overwritten."""
+
+    backend: TorchPagedBackend
+
+    def step(self) -> list[Event]:
+        events = super().step()
+        check(self.backend)
+        return events

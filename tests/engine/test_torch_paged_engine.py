@@ -18,7 +18,7 @@ from engine.errors import OutOfMemory
 from engine.events import Finished, Result
 from engine.request import Priority, Request, Sampling
 from tests.engine.engine_runs import Rig, ask
-from tests.engine.paged_support import check, prompt
+from tests.engine.paged_support import PagedRig, prompt
 from tests.engine.tiny_decoders import WINDOWS, paged_backend
 
 ENDLESS = Sampling(
@@ -28,19 +28,21 @@ ENDLESS = Sampling(
 kinds = pytest.mark.parametrize("kind", WINDOWS)
 
 
-class PagedRig(Rig):
-    """The books of the blocks are proven after every step, and free ones overwritten."""
-
-    def step(self) -> list[Any]:
-        events = super().step()
-        check(self.backend)  # type: ignore[arg-type]
-        return events
-
-
-def rig_of(kind: str, chunk: int = 512, cache_bytes: int = 1 << 30, **changes: Any) -> PagedRig:
+def rig_of(
+    kind: str,
+    chunk: int = 512,
+    cache_bytes: int = 1 << 30,
+    speculate: bool = False,
+    **changes: Any,
+) -> PagedRig:
     backend = paged_backend(kind, **{"ctx": 512, "max_rows": 512, **changes})
-    config = EngineConfig(chunk=chunk, micro_batch=min(chunk, 128), cache_bytes=cache_bytes)
-    return PagedRig(backend, config)  # type: ignore[arg-type]
+    config = EngineConfig(
+        chunk=chunk,
+        micro_batch=min(chunk, 128),
+        cache_bytes=cache_bytes,
+        speculate=speculate,
+    )
+    return PagedRig(backend, config)
 
 
 def cold(kind: str, request: Request) -> tuple[int, ...]:
@@ -269,3 +271,23 @@ def test_a_side_job_shares_the_chat_and_leaves_it_alone(kind: str) -> None:
     result = rig.run(third)[0]
     assert result.token_ids == cold(kind, third)
     assert result.usage.computed_tokens == 3 + 1
+
+
+@kinds
+def test_drafts_change_no_answer(kind: str) -> None:
+    """With three words to choose from, runs are soon repeated: some drafts come true."""
+    few = Sampling(temperature=0.0, logit_bias=tuple((word, 50.0) for word in (10, 11, 12)))
+    requests = [ask(str(n), prompt(20, n), 60, sampling=few, conversation=str(n)) for n in range(3)]
+    rig = rig_of(kind, speculate=True, spare=16)
+    results = rig.run(*requests)
+    for request, result in zip(requests, results, strict=True):
+        assert result.token_ids == cold(kind, request)
+    stats = rig.engine.stats
+    assert 0 < stats.accepted_tokens < stats.drafted_tokens
+    again = [
+        ask(f"{n}'", (*prompt(20, n), *result.token_ids, 5, 6, 7), 4, conversation=str(n))
+        for n, result in enumerate(results)
+    ]
+    for request, result in zip(again, rig.run(*again), strict=True):
+        assert result.token_ids == cold(kind, request)
+        assert result.usage.computed_tokens == 3 + 1

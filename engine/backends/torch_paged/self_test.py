@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from engine.backends.base import Row
 from engine.backends.torch_paged.batch import model_input
 from engine.backends.torch_paged.held import Held, Run, Span
+from engine.backends.torch_paged.settings import BLOCK_TOKENS
 from engine.errors import UsageError
 from models.config import ModelConfig
 from models.decoder import Decoder
@@ -48,7 +48,7 @@ def require_q4(
 
     `plain`: the unquantized format; `ids`: those of `self_test_text.TEXT`.
     """
-    result = measure_divergence(decoder, config, "q4", plain, ids, device)
+    result = measure_divergence(decoder, config, ["q4"], plain, ids, device)["q4"]
     if result.passes:
         return
     raise UsageError(
@@ -63,24 +63,32 @@ def require_q4(
 def measure_divergence(
     decoder: Decoder,
     config: ModelConfig,
-    tested: str,
+    tested: Sequence[str],
     reference: str,
     ids: Sequence[int],
     device: torch.device,
-    block: int = _PIECE,
-) -> Divergence:
-    """One storage format against another over the same tokens, more than 65 of them."""
+) -> dict[str, Divergence]:
+    """Storage formats against another one over the same tokens, more than 65 of them."""
     if len(ids) <= _FROM + 1:
         raise ValueError(f"{len(ids)} ids are too few to measure a KV format")
-    ours = _Reading(decoder, config, tested, ids, device, block)
-    theirs = _Reading(decoder, config, reference, ids, device, block)
-    divergences, same = [], []
+    theirs = _Reading(decoder, config, reference, ids, device)
+    ours = {name: _Reading(decoder, config, name, ids, device) for name in tested}
+    found: dict[str, list[Tensor]] = {name: [] for name in tested}
     for start in range(0, len(ids), _PIECE):
-        mine, right = ours.predictions(start), theirs.predictions(start)
-        if start >= _FROM:
-            divergences.append((right.exp() * (right - mine)).sum(-1).cpu().numpy())
-            same.append((right.argmax(-1) == mine.argmax(-1)).cpu().numpy())
-    return Divergence(float(np.concatenate(divergences).mean()), float(np.concatenate(same).mean()))
+        right = theirs.predictions(start)
+        for name, reading in ours.items():
+            compared = _compare(reading.predictions(start), right)
+            if start >= _FROM:
+                found[name].append(compared.cpu())
+    means = {name: torch.cat(pieces).mean(0).tolist() for name, pieces in found.items()}
+    return {name: Divergence(*mean) for name, mean in means.items()}
+
+
+def _compare(tested: Tensor, reference: Tensor) -> Tensor:
+    """Divergence, and 1 where the likeliest token is the same, of each position: [T, 2]."""
+    divergence = (reference.exp() * (reference - tested)).sum(-1)
+    same = reference.argmax(-1) == tested.argmax(-1)
+    return torch.stack([divergence, same.to(divergence.dtype)], 1)
 
 
 class _Reading:
@@ -93,13 +101,12 @@ class _Reading:
         kv: str,
         ids: Sequence[int],
         device: torch.device,
-        block: int,
     ) -> None:
         self._decoder, self._ids, self._device = decoder, ids, device
-        self._spans = [Span(group.window, block) for group in kv_groups(config)]
-        count = -(-len(ids) // block)
+        self._spans = [Span(group.window, BLOCK_TOKENS) for group in kv_groups(config)]
+        count = -(-len(ids) // BLOCK_TOKENS)
         counts = [count + 1] * len(self._spans)
-        self._pools = make_pools(kv_layouts(config, kv, block), counts, device)
+        self._pools = make_pools(kv_layouts(config, kv, BLOCK_TOKENS), counts, device)
         self._runs = tuple(Run(0, list(range(1, count + 1))) for _ in self._spans)
 
     def predictions(self, start: int) -> Tensor:
