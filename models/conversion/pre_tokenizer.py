@@ -65,7 +65,9 @@ BYTE_LEVEL: Mapping[tuple[Cuts, bool], str] = MappingProxyType(
         ((f"split {LLAMA_3}",), False): "smaug-bpe",
         ((f"split {QWEN_2}",), False): "qwen2",
         ((f"split {TEKKEN}",), True): "tekken",
-        ((f"split {GPT_4O}",), False): "gpt-4o",
+        # llama.cpp's "gpt-4o" cuts words at marks, as in Hindi and Thai; this one does not.
+        ((f"split {GPT_4O}",), False): "granite-embed-multi-97m",
+        ((f"split {GPT_4O}",), True): "granite-embed-multi-97m",
         ((_DIGITS, _GPT_2), False): "smollm",
         ((r"split \p{N}", _GPT_2), False): "smollm",
         ((_GPT_2,), False): "gpt-2",

@@ -6,7 +6,7 @@ holds the vocabulary and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from models.conversion.proof_texts import PROOF_TEXTS
@@ -15,6 +15,7 @@ from models.errors import UnsupportedModel
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 from models.tokenizers.hf_tokenizer import HFTokenizer
 
+Encode = Callable[[str], tuple[int, ...]]
 MAX_TOKENS = 400
 """Tokens with a text of their own that are tried; vocabularies reserve thousands of one kind."""
 SPELLED = (CONTROL, UNKNOWN, USER_DEFINED)
@@ -32,19 +33,24 @@ def prove(
     tokenizer = GGUFTokenizer(file)
     try:
         _compare_tokens(vocabulary, reference, tokenizer)
-        for text in (*texts, *_texts_with_tokens(vocabulary, reference, tokenizer)):
-            _compare(text, reference, tokenizer, vocabulary.kind.pre)
+        pairs = (
+            (reference.encode, tokenizer.encode),
+            (reference.encode_section, tokenizer.encode_section),
+            (reference.encode_after, tokenizer.encode_after),
+        )
+        for text in texts:
+            _compare(text, pairs, vocabulary.kind.pre)
+        for text in _texts_with_tokens(vocabulary, reference, tokenizer):
+            # Behind such a token both put a space, but only one of them within other text.
+            _compare(text, pairs[:2], vocabulary.kind.pre)
     finally:
         tokenizer.close()
 
 
-def _compare(text: str, reference: HFTokenizer, tokenizer: GGUFTokenizer, pre: str) -> None:
-    """At the beginning of a prompt, behind a control token, and behind other text."""
-    pairs = (
-        (reference.encode, tokenizer.encode),
-        (reference.encode_section, tokenizer.encode_section),
-        (reference.encode_after, tokenizer.encode_after),
-    )
+def _compare(text: str, pairs: Sequence[tuple[Encode, Encode]], pre: str) -> None:
+    """Ways to encode of the folder and of llama.cpp: at the beginning of a prompt, behind a control
+    token, behind other text.
+    """
     for expected, found in pairs:
         wanted, made = expected(text), found(text)
         if wanted != made:

@@ -1,4 +1,4 @@
-"""Tiny random models with a tokenizer each, saved as Hugging Face folders: what conversion reads."""
+"""Tiny random models with a tokenizer each, saved as Hugging Face folders."""
 
 from __future__ import annotations
 
@@ -28,21 +28,22 @@ from tests.models.hf_models import SIZES, hf_model
 BYTE_TOKENS = [f"<0x{value:02X}>" for value in range(256)]
 BYTES = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
 GPT_2 = pre_tokenizers.ByteLevel(add_prefix_space=False)
+GPT_4O_NAME = "granite-embed-multi-97m"
 SPECIAL = ("<unk>", "<s>", "</s>", "<|im_end|>")
 _RARE = set("𠜎Ω\n\0")
 """Letters that only bytes spell."""
 
 
-def byte_level(pre: str, size: int = 900) -> Tokenizer:
-    """As the models that llama.cpp calls `pre`; trained on the proof's texts without any cutting
-    but into lines, so that merges run over every place where two kinds differ.
+def byte_level(pre: str, size: int = 900, own_cuts: bool = False) -> Tokenizer:
+    """As the models that llama.cpp calls `pre`, trained on the proof's texts: on whole texts, so
+    that merges run over every place where two kinds differ, or as such models are trained.
     """
     tokenizer = Tokenizer(models.BPE(ignore_merges=pre in ("llama-bpe", "tekken")))
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
         vocab_size=size, initial_alphabet=alphabet, show_progress=False, max_token_length=9
     )
-    tokenizer.pre_tokenizer = BYTES
+    tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre] if own_cuts else BYTES
     tokenizer.train_from_iterator(PROOF_TEXTS, trainer)
     tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]
     if pre == "qwen2":
@@ -60,7 +61,7 @@ PRE_TOKENIZERS: dict[str, Any] = {
     "smaug-bpe": _split(LLAMA_3),
     "qwen2": _split(QWEN_2),
     "tekken": _split(TEKKEN),
-    "gpt-4o": _split(GPT_4O),
+    GPT_4O_NAME: _split(GPT_4O),
     "smollm": pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), GPT_2]),
     "gpt-2": GPT_2,
 }
@@ -144,9 +145,8 @@ def tiny_llama(folder: Path, pre: str = "llama-bpe", **changes: Any) -> PreTrain
 
 
 def half(model: PreTrainedModel) -> PreTrainedModel:
-    """The same with matrices rounded to 16 bit, as an F16 file holds them."""
+    """The same with every value rounded to 16 bit."""
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.copy_(parameter.half().float())
+            parameter.copy_(parameter.half().float())
     return model
