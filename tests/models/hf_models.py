@@ -51,7 +51,9 @@ def _configs() -> dict[str, PreTrainedConfig]:
             **QWEN2_SIZES, use_sliding_window=True, sliding_window=17, max_window_layers=1
         ),
         "qwen3": transformers.Qwen3Config(**SIZES),
-        "gemma2": transformers.Gemma2Config(**GEMMA),
+        "gemma2": transformers.Gemma2Config(
+            **GEMMA, attn_logit_softcapping=1.5, final_logit_softcapping=3.0
+        ),
         "gemma3": transformers.Gemma3TextConfig(
             **GEMMA, sliding_window_pattern=2, final_logit_softcapping=20.0
         ),
@@ -71,6 +73,9 @@ def _configs() -> dict[str, PreTrainedConfig]:
             moe_intermediate_size=24,
             norm_topk_prob=False,
             mlp_only_layers=[1],
+        ),
+        "qwen3_moe, every second": transformers.Qwen3MoeConfig(
+            **EXPERTS, num_experts=3, moe_intermediate_size=24, decoder_sparse_step=2
         ),
     }
 

@@ -252,7 +252,16 @@ MIXTRAL: dict[str, Any] = {
 
 FILES = {
     "llama 3": LLAMA_3,
+    "llama 3, the length beside the scaling": {
+        **LLAMA_3,
+        "original_max_position_embeddings": 4096,
+    },
     "llama 2": LLAMA_2,
+    "llama 2 scaled twice": {
+        **LLAMA_2,
+        "rope_scaling": {"type": "linear", "factor": 2.0},
+        "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0},
+    },
     "mistral": MISTRAL,
     "qwen 2": QWEN_2,
     "qwen 2 with windows": {**QWEN_2, "use_sliding_window": True},

@@ -50,6 +50,8 @@ SCALINGS: dict[str, dict[str, Any]] = {
     "yarn, no steps": {**YARN, "truncate": False, "beta_fast": 3.0, "beta_slow": 0.5},
     "yarn, factor given": {**YARN, "attention_factor": 0.75},
     "yarn, two scales": {**YARN, "mscale": 0.8, "mscale_all_dim": 0.5},
+    "yarn, a short ramp": {**YARN, "truncate": False, "beta_fast": 1.5, "beta_slow": 1.1},
+    "yarn, ends crossed": {**YARN, "original_max_position_embeddings": 6, "beta_slow": 8.0},
     "yarn, ends meet": {**YARN, "original_max_position_embeddings": 6},
 }
 
