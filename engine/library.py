@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from engine.backend_choice import Machine, this_machine
 from engine.errors import LocalchatError, ModelFileError, ModelNotFound
+from engine.model_fit import fit_of
 from models.description import describe
 from models.folders import Candidate, ModelFolder, candidates
 from models.folders import default_folders as _default_folders
 from models.free_memory import free_memory
+from models.hf_folder import folder_name, is_model_folder
 from models.loaders.split import part_name
-from models.memory import choose_context, kv_bytes_per_token
+from models.memory import kv_bytes_per_token
 from models.model_description import ModelDescription
 from models.sizes import show_bytes, show_name, show_text
 
@@ -32,6 +35,7 @@ __all__ = [
     "find_models",
     "free_memory",
     "inspect",
+    "is_model",
     "show_bytes",
 ]
 
@@ -43,7 +47,7 @@ class ModelEntry:
     name: str
     """Printable; `find_model` takes it."""
     path: Path
-    """The file to load; of a split set one of its parts."""
+    """The file or folder to load; of a split set one of its parts."""
     architecture: str
     quantization: str
     bytes: int
@@ -58,6 +62,10 @@ class ModelEntry:
     parameters: int = 0
     template: bool = False
     """Whether it has a chat template."""
+    format: str = "gguf"
+    """`gguf` or `safetensors`."""
+    converts: bool = False
+    """Whether it is converted to GGUF on its first use here."""
     error: str | None = None
     """Why it cannot be used; the other fields are then empty."""
 
@@ -69,14 +77,25 @@ def default_folders(
     return _default_folders(models_folder, home, environ)
 
 
-def find_models(folders: Sequence[Folder], free_bytes: int | None = None) -> list[ModelEntry]:
+def find_models(
+    folders: Sequence[Folder], free_bytes: int | None = None, machine: Machine | None = None
+) -> list[ModelEntry]:
     """Every model once, in the order of the folders; never raises for a file."""
     free = free_memory() if free_bytes is None else free_bytes
-    return [_entry(candidate, free) for candidate in _distinct(folders)]
+    machine = machine or this_machine()
+    return [_entry(candidate, free, machine) for candidate in _distinct(folders)]
+
+
+def is_model(path: Path) -> bool:
+    """Whether there is a file, or a folder that is a model by itself."""
+    return path.is_file() or is_model_folder(path)
 
 
 def find_model(
-    name_or_path: str, folders: Sequence[Folder], free_bytes: int | None = None
+    name_or_path: str,
+    folders: Sequence[Folder],
+    free_bytes: int | None = None,
+    machine: Machine | None = None,
 ) -> ModelEntry:
     """A model by path, by name, or by a part of its name that only one has.
 
@@ -86,18 +105,20 @@ def find_model(
         raise ModelNotFound("No model was named.", "", "Give a name or a path with -m.")
     candidate = _by_path(name_or_path) or _by_name(name_or_path, list(_distinct(folders)))
     free = free_memory() if free_bytes is None else free_bytes
-    return _described(candidate, describe(candidate.path), free)
+    return _described(candidate, describe(candidate.path), free, machine or this_machine())
 
 
 def inspect(path: Path) -> dict[str, Any]:
     """Facts of one model as plain values, for showing. Raises what `describe` raises."""
     description = describe(path)
-    choice = choose_context(description, "auto", free_memory())
+    fit = fit_of(description, free_memory(), this_machine())
+    choice = fit.context
     return {
         "name": description.name,
         "path": str(description.path),
         "files": [str(file) for file in description.files],
         "title": description.title,
+        "format": description.format,
         "architecture": description.architecture,
         "quantization": description.quantization,
         "parameters": description.parameters,
@@ -115,6 +136,8 @@ def inspect(path: Path) -> dict[str, Any]:
         "recurrent": description.recurrent,
         "vocab_size": description.vocab_size,
         "kv_bytes_per_token": kv_bytes_per_token(description, "auto"),
+        "backend": fit.backend.name,
+        "backend_reason": fit.backend.reason,
         "ctx": choice.ctx,
         "ctx_reason": choice.reason,
         "fits": choice.fits,
@@ -134,9 +157,19 @@ def check(path: Path) -> list[str]:
         f"header: {len(description.files)} file(s), {show_bytes(description.file_bytes)}, complete",
         f"tensors: {description.parameters:,} values as {description.quantization}, shapes fit "
         f"the architecture {description.architecture}",
-        f"vocabulary: {description.vocab_size:,} tokens, special ids in range",
+        _check_vocabulary(description),
     ]
     return [*lines, _check_template(description)]
+
+
+def _check_vocabulary(description: ModelDescription) -> str:
+    if description.format == "gguf":
+        return f"vocabulary: {description.vocab_size:,} tokens, special ids in range"
+    from models.tokenizers.hf_tokenizer import HFTokenizer
+
+    tokenizer = HFTokenizer(description.path)
+    ends = ", ".join(map(tokenizer.token_text, sorted(tokenizer.end_ids))) or "nothing"
+    return f"vocabulary: {tokenizer.vocab_size:,} tokens; an answer ends with {show_text(ends)}"
 
 
 def _check_template(description: ModelDescription) -> str:
@@ -161,9 +194,9 @@ def _distinct(folders: Sequence[Folder]) -> Iterator[Candidate]:
                 yield candidate
 
 
-def _entry(candidate: Candidate, free_bytes: int) -> ModelEntry:
+def _entry(candidate: Candidate, free_bytes: int, machine: Machine) -> ModelEntry:
     try:
-        return _described(candidate, describe(candidate.path), free_bytes)
+        return _described(candidate, describe(candidate.path), free_bytes, machine)
     except LocalchatError as error:
         reason = str(error)
     except OSError as error:
@@ -183,8 +216,11 @@ def _entry(candidate: Candidate, free_bytes: int) -> ModelEntry:
     )
 
 
-def _described(candidate: Candidate, description: ModelDescription, free_bytes: int) -> ModelEntry:
-    choice = choose_context(description, "auto", free_bytes)
+def _described(
+    candidate: Candidate, description: ModelDescription, free_bytes: int, machine: Machine
+) -> ModelEntry:
+    fit = fit_of(description, free_bytes, machine)
+    choice = fit.context
     return ModelEntry(
         name=candidate.name,
         path=description.path,
@@ -198,6 +234,8 @@ def _described(candidate: Candidate, description: ModelDescription, free_bytes: 
         source=candidate.source,
         parameters=description.parameters,
         template=description.template is not None,
+        format=description.format,
+        converts=fit.converts,
     )
 
 
@@ -211,7 +249,7 @@ def _file_bytes(path: Path) -> int:
 def _by_path(text: str) -> Candidate | None:
     """The model that a path names; None when the text is no path."""
     path = Path(os.path.expanduser(text))
-    if os.path.isdir(path):
+    if os.path.isdir(path) and not is_model_folder(path):
         inside = [found for found in candidates(ModelFolder(path, "path")) if found.path != path]
         if len(inside) == 1:
             return inside[0]
@@ -224,7 +262,8 @@ def _by_path(text: str) -> Candidate | None:
     looks_like_path = os.sep in text or (os.altsep or os.sep) in text
     if not os.path.exists(path) and not looks_like_path:
         return None
-    return Candidate(path, show_name(path), "path")
+    name = folder_name(path) if is_model_folder(path) else show_name(path)
+    return Candidate(path, name, "path")
 
 
 def _by_name(name: str, known: list[Candidate]) -> Candidate:

@@ -24,6 +24,7 @@ from models.hf_folder import (
 )
 from models.layers import LayerShapes
 from models.loaders.safetensors_index import read_safetensors
+from models.loaders.safetensors_plan import plan_safetensors
 from models.model_description import ModelDescription, SpecialIds, template_hash
 from models.sizes import show_text
 from models.tokenizers.fingerprint import folder_fingerprint
@@ -39,6 +40,7 @@ def describe_folder(path: Path) -> ModelDescription:
     config = folder_config(files)
     _check_tokenizer(files)
     weights = read_safetensors(path)
+    plan_safetensors(weights, config)
     return ModelDescription(
         path=path,
         files=tuple(shard.path for shard in weights.shards),

@@ -50,6 +50,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     facts: dict[str, dict[str, Any]] = {
         "versions": versions(),
         "machine": machine(),
+        "backend": backend(),
         "models": models(paths),
         "chats": chats(paths),
         "tuning": tuning(paths),
@@ -112,6 +113,22 @@ def machine() -> dict[str, Any]:
         "memory": size(memory.total),
         "free memory": size(memory.available),
     }
+
+
+def backend() -> dict[str, Any]:
+    """What computes here, and why; torch is looked for and not imported."""
+    from app.listing import size
+    from engine.backend_choice import choose_backend, this_machine
+
+    found = this_machine()
+    choice = choose_backend("auto", found)
+    facts: dict[str, Any] = {"used": choice.name, "because": choice.reason}
+    if found.gpu is not None:
+        facts["GPU"] = found.gpu.name
+        facts["compute capability"] = ".".join(map(str, found.gpu.capability))
+        facts["GPU memory"] = size(found.gpu.total_bytes)
+        facts["free GPU memory"] = size(found.gpu.free_bytes)
+    return facts
 
 
 def processor_name() -> str:

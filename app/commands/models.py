@@ -127,6 +127,8 @@ def as_object(entry: ModelEntry) -> dict[str, Any]:
         "ctx_fit": entry.ctx_fit,
         "fits": entry.fits,
         "template": entry.template,
+        "format": entry.format,
+        "converts": entry.converts,
         "source": entry.source,
         "error": entry.error,
     }

@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from engine.backends.base import Row
 from engine.backends.torch_paged.backend import TorchPagedBackend
-from engine.backends.torch_paged.planning import PagedDevice, PagedPlan, plan_paged
+from engine.backends.torch_paged.planning import (
+    PagedDevice,
+    PagedPlan,
+    paged_settings,
+    plan_paged,
+)
 from engine.backends.torch_paged.self_test_text import TEXT
-from engine.backends.torch_paged.settings import MAX_ROWS, PagedSettings
 from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.engine import Engine
-from engine.errors import ModelFileError
-from engine.messages import Load, Loaded, LoadOptions
+from engine.messages import Load, Loaded
 from engine.worker.load_parts import (
     Place,
     Progress,
@@ -45,15 +46,13 @@ from models.loaders.gguf_weights import load_gguf
 from models.loaders.safetensors_weights import load_safetensors
 from models.model_description import ModelDescription
 from models.own_decoder import decoder_config
+from models.probe import check_finite
 from models.templates.formatter import ChatFormatter
 from models.templates.thinking import thinking_tags
 from models.tokenizers.base import Tokenizer
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 from models.tokenizers.hf_tokenizer import HFTokenizer
 from models.weights import Weights
-
-CPU_ROWS = 520
-"""Tokens of one pass on a CPU: a piece of a prompt, and a row for each other sequence."""
 
 
 def load(message: Load, description: ModelDescription, device: str, progress: Progress) -> Model:
@@ -63,7 +62,8 @@ def load(message: Load, description: ModelDescription, device: str, progress: Pr
     check_context(options.ctx)
     config = decoder_config(description)
     place = _device(device)
-    plan = plan_paged(description, config, place, _settings(config, place, options), options.ctx)
+    settings = paged_settings(config, place, options.kv_type)
+    plan = plan_paged(description, config, place, settings, options.ctx)
     where = "memory" if device == "cpu" else "GPU's memory"
     check_memory(description, plan.needed, Place(where, place.free_bytes), options)
     with ExitStack() as stack:  # unwound on failure, handed to the model otherwise
@@ -83,6 +83,8 @@ class _Job:
 def _open(job: _Job, progress: Progress, stack: ExitStack) -> Model:
     """Everything opened lies on the stack, which the model's `close` unwinds."""
     options, description = job.message.options, job.description
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
     free_bytes = free_memory()
     tokenizer = _tokenizer(description)
     stack.callback(tokenizer.close)
@@ -124,21 +126,6 @@ def _device(name: str) -> PagedDevice:
     return PagedDevice(name, torch.cuda.get_device_capability(), int(free_bytes))
 
 
-def _settings(config: ModelConfig, place: PagedDevice, options: LoadOptions) -> PagedSettings:
-    """Context and pool size are chosen by the plan, the vocabulary is the tokenizer's."""
-    if options.threads is not None:
-        torch.set_num_threads(options.threads)
-    return PagedSettings(
-        ctx=0,
-        pool_bytes=0,
-        vocab_size=config.vocab_size,
-        device=place.name,
-        dtype=place.dtype,
-        kv_type=options.kv_type,
-        max_rows=CPU_ROWS if place.capability is None else MAX_ROWS,
-    )
-
-
 def _tokenizer(description: ModelDescription) -> Any:
     """A `Tokenizer` with `close`."""
     kinds = {"safetensors": HFTokenizer, "gguf": GGUFTokenizer}
@@ -153,13 +140,8 @@ def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedB
     )
     weights = _weights(job, progress)
     decoder = Decoder(job.config, weights, settings.ctx)
-    backend = TorchPagedBackend(decoder, job.config, settings)
-    try:
-        _probe(backend, tokenizer, job.description)
-    except BaseException:
-        backend.close()
-        raise
-    return backend
+    check_finite(decoder, job.description.name)
+    return TorchPagedBackend(decoder, job.config, settings)
 
 
 def _weights(job: _Job, progress: Progress) -> Weights:
@@ -167,20 +149,6 @@ def _weights(job: _Job, progress: Progress) -> Weights:
     read = {"safetensors": load_safetensors, "gguf": load_gguf}[job.description.format]
     dtype = getattr(torch, settings.dtype)
     return read(job.description.path, job.config, settings.device, dtype, progress)
-
-
-def _probe(backend: TorchPagedBackend, tokenizer: Tokenizer, description: ModelDescription) -> None:
-    """Two tokens: raises ModelFileError where they give no finite numbers."""
-    ids = (tokenizer.bos_id or 0, 1 % backend.facts.vocab_size)
-    scores = backend.forward([Row(0, 0, ids, wants_scores=True)])
-    finite = bool(np.isfinite(scores.row(0)).all())
-    backend.drop(0)
-    if not finite:
-        raise ModelFileError(
-            f"{description.name} computes no usable numbers.",
-            "A test with two tokens gave values that are not finite: the weights are damaged.",
-            "Download the model again.",
-        )
 
 
 def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from engine.backends.torch_paged.held import Span
 from engine.backends.torch_paged.kv_types import kv_format
-from engine.backends.torch_paged.settings import PagedSettings
+from engine.backends.torch_paged.settings import MAX_ROWS, PagedSettings
 from engine.backends.torch_paged.sizes import block_counts, demand
 from models.config import ModelConfig
 from models.decoder_memory import PassSize, compute_bytes
@@ -31,6 +31,8 @@ from models.sizes import show_bytes
 
 GPU_SHARE = 0.9
 """Of the device's free memory; the rest is for the driver and for other programs."""
+CPU_ROWS = 520
+"""Tokens of one pass on a CPU: a piece of a prompt, and a row for each other sequence."""
 _STEP = 256
 _CPU_SEQUENCES = 2
 """Sequences of full length that a pool on a CPU is made for: nobody is meant to chat there."""
@@ -64,6 +66,21 @@ class PagedPlan:
     """The least that the context takes, and whether that fits."""
     predicted: MemoryEstimate
     """What will really be taken."""
+
+
+def paged_settings(
+    config: ModelConfig, device: PagedDevice, kv_type: str = "auto"
+) -> PagedSettings:
+    """All but context and pool size, which a plan chooses."""
+    return PagedSettings(
+        ctx=0,
+        pool_bytes=0,
+        vocab_size=config.vocab_size,
+        device=device.name,
+        dtype=device.dtype,
+        kv_type=kv_type,
+        max_rows=CPU_ROWS if device.capability is None else MAX_ROWS,
+    )
 
 
 def plan_paged(
