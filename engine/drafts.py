@@ -7,6 +7,7 @@ steps of one token; it knows no clock, no backend and no text.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Container
 
 LENGTHS = (15, 7, 3)
@@ -22,9 +23,9 @@ TRUSTED = 0.6
 NEWEST_WEIGHT = 0.5
 FIRST_CREDIT = 2.0
 """Steps that may be lost before anything was gained."""
-CREDIT_PER_STEP = 0.01
-"""What each step without a draft adds: wrong guesses cost 1 % of an answer's time at most, and are
-tried again when the time for them has been earned.
+CREDIT_PER_STEP = 0.015
+"""What each step without a draft adds: wrong guesses cost 1.5 % of an answer's time at most, and
+are tried again when the time for them has been earned.
 """
 MOST_CREDIT = 16.0
 
@@ -52,15 +53,16 @@ class Drafter:
     """The drafts of one answer, as long as its credit pays for them.
 
     A draft costs time whether it comes true or not; what comes true saves a step for each token.
-    The balance decides on the next length, so drafts grow while they succeed, shrink when they
-    fail, and the answer is never slower than without them by more than the credit given.
+    The balance bounds the next length, so drafts grow while they succeed, shrink when they fail,
+    and the answer is never slower than without them by more than the credit given.
     """
 
     def __init__(self) -> None:
         self.drafted = 0
         self.accepted = 0
         self._credit = FIRST_CREDIT
-        self._accepted_share = 0.0
+        self._share: float | None = None
+        """Of the drafted tokens lately, those that came true; None: nothing was drafted yet."""
         self._long = Runs(LONG_MATCH)
         self._short = Runs(SHORT_MATCH)
 
@@ -72,15 +74,25 @@ class Drafter:
         `cost` tells how many steps the checking of so many tokens takes.
         """
         place = self._long.last(ids)
-        if place is None and self._accepted_share >= TRUSTED:
+        if place is None and self._share is not None and self._share >= TRUSTED:
             place = self._short.last(ids)
         if place is None:
             return ()
         following = _following(ids, place, min(most, LENGTHS[0]), ends)
+        return tuple(following[: self._length(len(following), cost)])
+
+    def _length(self, most: int, cost: Callable[[int], float]) -> int:
+        """The affordable length that promises the most tokens for its time; 0: one by one is
+        faster. How often guesses failed is not held against the next one: the credit is.
+        """
+        share = 1.0 if self._share is None else max(self._share, TRUSTED)
+        best, best_speed = 0, 1.0
         for length in LENGTHS:
-            if length <= len(following) and cost(length) <= self._credit:
-                return tuple(following[:length])
-        return ()
+            steps = cost(length) if length <= most else math.inf
+            speed = (1 + share * length) / (1 + steps)
+            if steps <= self._credit and speed > best_speed:
+                best, best_speed = length, speed
+        return best
 
     def learn(self, drafted: int, accepted: int, cost: float) -> None:
         """What came true of the last step's draft, and the steps its checking took."""
@@ -90,7 +102,8 @@ class Drafter:
             self.drafted += drafted
             self.accepted += accepted
             share = accepted / drafted
-            self._accepted_share += NEWEST_WEIGHT * (share - self._accepted_share)
+            old = share if self._share is None else self._share
+            self._share = old + NEWEST_WEIGHT * (share - old)
 
 
 def _following(ids: list[int], place: int, most: int, ends: Container[int]) -> list[int]:

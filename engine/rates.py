@@ -6,6 +6,8 @@ knows no clock: times are handed in.
 
 from __future__ import annotations
 
+import math
+
 SMALLEST_MEASURED_PIECE = 8
 """Below this a step's fixed cost hides the cost of a token."""
 NEWEST_WEIGHT = 0.5
@@ -16,6 +18,10 @@ CLOCK_RESOLUTION_S = 1e-6
 """Least time that a step is taken to have lasted."""
 UNMEASURED_DRAFT = 0.5
 """Steps that checking a drafted token is taken to cost before anything was measured."""
+FADING = 0.998
+"""What is left of a draft's measured time after each step without one: a length that took long
+while the machine was busy is tried again some time.
+"""
 
 
 class Rates:
@@ -39,9 +45,11 @@ class Rates:
         return self._prefill_s[min(self._prefill_s, key=lambda known: abs(known - wanted))]
 
     def draft_steps(self, drafted: int) -> float:
-        """Steps that only decode, in whose time so many drafted tokens are checked beside one."""
-        if drafted == 0 or self._decode_s <= CLOCK_RESOLUTION_S:
-            return 0.0
+        """Steps of one token that checking so many drafted ones beside it takes; infinite while no
+        step was measured.
+        """
+        if self._decode_s == 0.0:
+            return math.inf
         seconds = self._draft_s.get(drafted)
         if seconds is None:
             token_s = self.prefill_token_s(0) or UNMEASURED_DRAFT * self._decode_s
@@ -60,10 +68,12 @@ class Rates:
         it checked.
         """
         if drafted:
-            extra_s = max(seconds - self._decode_s, CLOCK_RESOLUTION_S)
+            extra_s = max(seconds - self._decode_s, 0.0)
             self._draft_s[drafted] = _average(self._draft_s.get(drafted, 0.0), extra_s)
         elif prefill_tokens == 0:
-            self._decode_s = _average(self._decode_s, seconds)
+            self._decode_s = _average(self._decode_s, max(seconds, CLOCK_RESOLUTION_S))
+            for length in self._draft_s:
+                self._draft_s[length] *= FADING
         elif prefill_tokens >= SMALLEST_MEASURED_PIECE:
             decode_s = self._decode_s if decode_rows else 0.0
             spent_s = max(seconds - decode_s, 0.1 * seconds, CLOCK_RESOLUTION_S)

@@ -4,6 +4,7 @@ nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterable
 from dataclasses import replace
 
@@ -49,7 +50,7 @@ class Speculation:
 
     def learn(self, plan: Plan, sampled: Iterable[tuple[Piece, int]]) -> None:
         """How many tokens each piece's row led to."""
-        cost = self._rates.draft_steps(plan.drafted)
+        cost = self._rates.draft_steps(plan.drafted) if plan.drafted else 0.0
         for piece, tokens in sampled:
             drafter = piece.sequence.drafter
             if drafter is None or not piece.sequence.sampled:
@@ -74,4 +75,4 @@ class Speculation:
         """Of the shortest draft whatever it is, of longer ones only within the time of a step."""
         steps = self._rates.draft_steps(drafted)
         seconds = (1 + steps) * self._rates.decode_step_s
-        return steps if drafted <= LENGTHS[-1] or seconds <= self._step_s else float("inf")
+        return steps if drafted <= LENGTHS[-1] or seconds <= self._step_s else math.inf
