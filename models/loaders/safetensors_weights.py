@@ -18,20 +18,15 @@ from torch import Tensor
 from models.config import ModelConfig
 from models.errors import ModelFileError, UnsupportedModel
 from models.hf_folder import CONFIG, read_json
-from models.hf_names import Piece, hf_name, pieces_of
+from models.hf_names import Piece
+from models.hf_quantization import Block, block_of
 from models.loaders.filling import Progress, fill, ignore_progress
-from models.loaders.fp8_scales import (
-    FP8_DTYPE,
-    Block,
-    block_of,
-    check_scale,
-    is_of_activations,
-    scale_names,
-)
+from models.loaders.fp8_scales import FP8_DTYPE, check_scale, scale_names
 from models.loaders.safetensors_header import StoredTensor
 from models.loaders.safetensors_index import SafetensorsFolder, read_safetensors
+from models.loaders.safetensors_plan import plan_safetensors
 from models.loaders.scaled_matrix import apply_scale
-from models.loaders.steps import Source, Step, plan_steps
+from models.loaders.steps import Step
 from models.sizes import show_name
 from models.weights import Matrix, Weights, cut
 
@@ -57,12 +52,7 @@ def load_safetensors(
     files = read_safetensors(folder)
     block = block_of(read_json(folder / CONFIG))
     scales = scale_names(files.tensors)
-    steps = plan_steps(
-        _sources(files, set(scales.values())),
-        lambda name: () if is_of_activations(name) else pieces_of(name, config),
-        lambda slot: hf_name(slot, config),
-        config,
-    )
+    steps = plan_safetensors(files, config)
     for step in steps:
         _check_dtype(files.tensors[step.source.name])
     for name, scale in scales.items():
@@ -116,16 +106,6 @@ def _open(files: SafetensorsFolder, device: str, stack: ExitStack) -> dict[Path,
             raise _unreadable(shard.path, error) from error
         opened[shard.path] = stack.enter_context(handle)
     return opened
-
-
-def _sources(files: SafetensorsFolder, scales: set[str]) -> list[Source]:
-    """In the order of the files."""
-    return [
-        Source(tensor.name, tensor.shape, tensor.byte_count, tensor.file)
-        for shard in files.shards
-        for tensor in shard.tensors
-        if tensor.name not in scales
-    ]
 
 
 def _check_dtype(tensor: StoredTensor) -> None:
