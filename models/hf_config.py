@@ -17,6 +17,8 @@ from models.hf_rope import HfRope, hf_rope
 from models.hf_values import HfValues, refuse_value
 
 FULL, SLIDING = "full_attention", "sliding_attention"
+MOST_LAYERS = 4096
+"""More are damage; the deepest models have some hundreds."""
 LAYER_TYPES = (FULL, SLIDING)
 GEMMAS = ("gemma2", "gemma3_text")
 QWENS = ("qwen2", "qwen3", "qwen3_moe")
@@ -63,7 +65,11 @@ def _text_part(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 def _refuse_class(values: Mapping[str, Any]) -> None:
     classes = values.get("architectures")
-    if classes and not ARCHITECTURES.intersection(classes):
+    if not classes:
+        return
+    if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+        refuse_value("architectures", classes)
+    if not ARCHITECTURES.intersection(classes):
         raise UnsupportedModel(
             f"The model is a {classes[0]}, which does not write text here.",
             f"Known classes are: {', '.join(sorted(ARCHITECTURES))}.",
@@ -85,7 +91,7 @@ def _refuse_unknown(values: HfValues, model_type: str) -> None:
 
 def _layer_types(values: HfValues, model_type: str) -> tuple[str, ...]:
     """`full_attention` or `sliding_attention` for each layer."""
-    count = values.count("num_hidden_layers")
+    count = values.count("num_hidden_layers", most=MOST_LAYERS)
     given = values.get("layer_types")
     if given is not None:
         return _given_layer_types(given, count, model_type)
@@ -97,8 +103,8 @@ def _layer_types(values: HfValues, model_type: str) -> tuple[str, ...]:
     if _window(values, model_type) is None:
         return (FULL,) * count
     # The first layers of Qwen see everything.
-    first = values.get("max_window_layers") if model_type in ("qwen2", "qwen3") else 0
-    return tuple(SLIDING if i >= (first or 0) else FULL for i in range(count))
+    first = values.count("max_window_layers", 0) if model_type in ("qwen2", "qwen3") else 0
+    return tuple(SLIDING if i >= first else FULL for i in range(count))
 
 
 def _window(values: HfValues, model_type: str) -> int | None:
@@ -136,7 +142,7 @@ def _layer(
 def _has_experts(values: HfValues, model_type: str, index: int) -> bool:
     if model_type != "qwen3_moe":
         return model_type == "mixtral"
-    dense = values.get("mlp_only_layers") or []
+    dense = values.ids("mlp_only_layers")
     return index not in dense and (index + 1) % values.count("decoder_sparse_step") == 0
 
 
@@ -157,6 +163,8 @@ def _model(
     heads, hidden = values.count("num_attention_heads"), values.count("hidden_size")
     head_size = values.optional_count("head_dim") or hidden // heads
     kv_heads = values.optional_count("num_key_value_heads") or heads
+    if not head_size:
+        refuse_value("num_attention_heads", heads)
     if heads % kv_heads:
         refuse_value("num_key_value_heads", kv_heads)
     gemma = model_type in GEMMAS

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from models.config import RopeScaling
-from models.hf_values import HfValues, positive, refuse_value
+from models.hf_values import HfValues, positive, refuse_value, whole
 
 KINDS = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
@@ -31,8 +31,11 @@ def hf_rope(values: HfValues, model_type: str, layer_type: str) -> HfRope:
     given = _parameters(values, model_type, layer_type)
     base = given.get("rope_theta", values.get(_base_key(model_type, layer_type)))
     share = given.get("partial_rotary_factor", values.get("partial_rotary_factor"))
+    base = positive("rope_theta", base)
+    if base <= 1:
+        refuse_value("rope_theta", base)
     return HfRope(
-        base=positive("rope_theta", base),
+        base=base,
         scaling=_scaling(given, values, model_type),
         rotary_share=1.0 if share is None else positive("partial_rotary_factor", share),
     )
@@ -98,7 +101,8 @@ def _original_context(given: Mapping[str, Any], values: HfValues, kind: str) -> 
         return trained
     beside = values.optional_count("original_max_position_embeddings")
     inside = given.get("original_max_position_embeddings")
-    return int(positive("original_max_position_embeddings", beside or inside or trained))
+    # A length of 1 has no logarithm to divide by.
+    return whole("original_max_position_embeddings", beside or inside or trained, least=2)
 
 
 def _llama3(given: Mapping[str, Any], original: int) -> RopeScaling:

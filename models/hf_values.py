@@ -8,6 +8,10 @@ from typing import Any, NoReturn
 from models.errors import UnsupportedModel
 
 
+MOST = 2**31 - 1
+"""Larger counts are damage."""
+
+
 class HfValues:
     """The file's values over the defaults of its model type; a null in the file stays a null."""
 
@@ -18,12 +22,9 @@ class HfValues:
         """None where neither the file nor the defaults know the key."""
         return self._values.get(key)
 
-    def count(self, key: str) -> int:
-        """A whole number above 0."""
-        value = self.get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
-            refuse_value(key, value)
-        return value
+    def count(self, key: str, least: int = 1, most: int = MOST) -> int:
+        """A whole number in these limits."""
+        return whole(key, self.get(key), least, most)
 
     def optional_count(self, key: str) -> int | None:
         """None where it is null or missing."""
@@ -58,6 +59,13 @@ class HfValues:
         if not all(isinstance(one, int) and not isinstance(one, bool) for one in found):
             refuse_value(key, value)
         return tuple(found)
+
+
+def whole(key: str, value: object, least: int = 1, most: int = MOST) -> int:
+    """`value`, which must be a whole number in these limits."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        refuse_value(key, value)
+    return value
 
 
 def positive(key: str, value: object) -> float:

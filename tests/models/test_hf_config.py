@@ -424,3 +424,49 @@ def test_fp8_is_read() -> None:
 def test_needs_no_tensor_library() -> None:
     code = "import models.hf_config, models.hf_names, sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+JUNK: list[Any] = [
+    None,
+    [],
+    {},
+    "x",
+    -1,
+    0,
+    1.5,
+    True,
+    [1],
+    ["x"],
+    [None],
+    {"a": 1},
+    10**30,
+    float("nan"),
+    float("inf"),
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_junk_in_any_place_is_refused_or_harmless(name: str) -> None:
+    """Never another error than a refusal, and never a model of absurd size."""
+    values = FILES[name]
+    text = values.get("text_config", values)
+    for key in text:
+        for junk in JUNK:
+            _read({**values, key: junk} if text is values else _in_text(values, {key: junk}))
+    scaling = text.get("rope_scaling") or {}
+    for key in scaling:
+        for junk in JUNK:
+            changed = {"rope_scaling": {**scaling, key: junk}}
+            _read({**values, **changed} if text is values else _in_text(values, changed))
+
+
+def _in_text(values: dict[str, Any], changed: dict[str, Any]) -> dict[str, Any]:
+    return {**values, "text_config": {**values["text_config"], **changed}}
+
+
+def _read(values: dict[str, Any]) -> None:
+    try:
+        config = config_from_hf(values)
+    except UnsupportedModel:
+        return
+    assert len(config.layers) < 10_000
