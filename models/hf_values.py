@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from models.errors import UnsupportedModel
 
-
 MOST = 2**31 - 1
 """Larger counts are damage."""
 
