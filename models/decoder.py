@@ -6,6 +6,7 @@ Knows no request, no scheduler and no file.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import torch
@@ -46,6 +47,18 @@ class Decoder:
             for layer in config.layers
             if layer.has_rope
         }
+
+    @property
+    def key_rule(self) -> str:
+        """Names how keys in a pool are turned: pools written under different rules do not mix.
+
+        It depends on the context where a RoPE scaling does.
+        """
+        digest = hashlib.sha256()
+        for one in self._ropes.values():
+            digest.update(one.inverse_frequencies.cpu().numpy().tobytes())
+            digest.update(repr(one.factor).encode())
+        return digest.hexdigest()[:16]
 
     @torch.inference_mode()
     def forward(

@@ -152,6 +152,18 @@ def test_a_short_sequence_of_a_decoder_opened_long_has_the_long_divisors() -> No
     assert relative_error(found, hf_logits(model, ids)) > TOLERANCE
 
 
+@pytest.mark.parametrize(
+    ("make", "same", "other"),
+    [(_longrope, (40, 128), 32), (_dynamic, (8, ORIGINAL), 64), (_longrope, (1, ORIGINAL), 33)],
+)
+def test_keys_of_different_contexts_do_not_mix(
+    make: Any, same: tuple[int, int], other: int
+) -> None:
+    model = hf_model(make())
+    rules = [our_decoder(model, context=one).key_rule for one in (*same, other)]
+    assert rules[0] == rules[1] != rules[2]
+
+
 def test_gemma_3_scales_the_layers_that_see_everything() -> None:
     sizes = {**GEMMA, "max_position_embeddings": 4 * ORIGINAL}
     parameters = {
