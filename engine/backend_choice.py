@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.errors import UnsupportedModel, UsageError
+from engine.errors import ModelFileError, UsageError
 from models.gpu import Gpu, find_gpu
 from models.model_description import ModelDescription
 from models.own_decoder import decoder_config
@@ -75,7 +75,7 @@ def choose_backend(
         return BackendChoice("llama_cpp", "cpu", obstacle)
     try:
         _require_known(description)
-    except UnsupportedModel as error:
+    except ModelFileError as error:
         return BackendChoice("llama_cpp", "cpu", f"our own decoder cannot run it: {error.text}")
     assert machine.gpu is not None
     return BackendChoice("torch_paged", "cuda", f"the {machine.gpu.name} is used")

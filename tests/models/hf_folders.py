@@ -16,8 +16,8 @@ TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-VOCAB = 512
-"""Rows of the output matrix: some more than the tokenizer has tokens."""
+VOCAB = 419
+"""As many as the tokenizer has tokens; more are padding."""
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCAB,
