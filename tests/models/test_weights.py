@@ -216,3 +216,15 @@ def test_packed_matrices_compute_what_plain_ones_do(name: str) -> None:
     expected = run_whole(Decoder(config, plain), ids)
     found = run_whole(Decoder(config, packed), ids)
     assert relative_error(found, expected) <= 1e-6
+
+
+@pytest.mark.parametrize("prefix", ["language_model.model.", "model.language_model.", "model."])
+def test_the_text_part_under_any_of_its_prefixes(prefix: str) -> None:
+    """Models with images changed theirs over the years; the parts that see are left out."""
+    config = config_from_hf(FAMILIES["gemma3 with images"].to_dict())
+    state = _state("gemma3 with images")
+    renamed = {key.replace("model.language_model.", prefix): one for key, one in state.items()}
+    assert any(key.startswith(f"{prefix}layers.") for key in renamed)
+    found = _named(weights_from_state(renamed, config))
+    expected = _named(weights_from_state(state, config))
+    assert all(torch.equal(found[key], expected[key]) for key in expected)
