@@ -6,13 +6,13 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers
 from torch import Tensor
 from transformers import PreTrainedConfig
 
+from kernels.dequantize import BLOCK_TYPES
 from kernels.kv_layout import KV_FORMATS
 from kernels.quantized_weight import QuantizedWeight
 from models.decoder import Decoder
@@ -151,7 +151,7 @@ def test_compute_with_packed_weights(type_name: str) -> None:
 
 
 def _packed_all(weights: Weights, type_name: str) -> Weights:
-    """Random bits will do: only sizes count."""
+    """Zeros will do: only sizes count."""
     layers = tuple(
         LayerWeights(
             **{
@@ -167,13 +167,11 @@ def _packed_all(weights: Weights, type_name: str) -> Weights:
 
 
 def _packed(matrix: Matrix, type_name: str) -> Any:
-    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
-
     if isinstance(matrix, QuantizedWeight) or matrix.ndim < 2 or matrix.shape[-1] % 256:
         return matrix
-    values, size = GGML_QUANT_SIZES[GGMLQuantizationType[type_name]]
-    rows = np.zeros((*matrix.shape[:-1], matrix.shape[-1] // values * size), np.uint8)
-    return QuantizedWeight(torch.from_numpy(rows), type_name, tuple(matrix.shape))
+    kind = BLOCK_TYPES[type_name]
+    shape = (*matrix.shape[:-1], matrix.shape[-1] // kind.values * kind.size)
+    return QuantizedWeight(torch.zeros(shape, dtype=torch.uint8), type_name, tuple(matrix.shape))
 
 
 def test_a_model_of_everyday_size() -> None:
