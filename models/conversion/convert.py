@@ -31,6 +31,7 @@ from models.hf_config import config_from_hf
 from models.hf_folder import FolderFiles, read_folder
 from models.loaders.safetensors_index import read_safetensors
 from models.sizes import show_name
+from models.tokenizers.hf_tokenizer import HFTokenizer
 
 _HEADER_ROOM = 1 << 20
 """Bytes for the table of tensors and the padding between them."""
@@ -40,6 +41,7 @@ _HEADER_ROOM = 1 << 20
 class _Plan:
     files: FolderFiles
     config: ModelConfig
+    reference: HFTokenizer
     vocabulary: Vocabulary
     tensors: tuple[PlannedTensor, ...]
     kind: Kind
@@ -109,7 +111,9 @@ def _plan(folder: Path, kind: Kind) -> _Plan:
     config = config_from_hf(files.config)
     weights = read_safetensors(folder)
     tensors = plan_tensors(config, weights, files.config, kind)
-    return _Plan(files, config, read_vocabulary(files, config.vocab_size), tensors, kind)
+    reference = HFTokenizer(folder)
+    vocabulary = read_vocabulary(files, config.vocab_size, reference)
+    return _Plan(files, config, reference, vocabulary, tensors, kind)
 
 
 def _prove(plan: _Plan, folder: Path) -> int:
@@ -121,5 +125,5 @@ def _prove(plan: _Plan, folder: Path) -> int:
             write_header(writer, path)
         finally:
             writer.close()
-        prove(plan.files.path, path, plan.vocabulary)
+        prove(plan.reference, path, plan.vocabulary)
         return path.stat().st_size

@@ -15,6 +15,7 @@ from models.conversion.vocabulary import Vocabulary
 
 NORMALIZER = "tokenizer.localchat.normalizer"
 SPACE = "tokenizer.localchat.space"
+SPACE_SIGN = "tokenizer.localchat.space_sign"
 NO_BOS = "tokenizer.localchat.no_bos"
 LEFT_STRIPS = "tokenizer.localchat.lstrip_token_ids"
 RIGHT_STRIPS = "tokenizer.localchat.rstrip_token_ids"
@@ -67,6 +68,7 @@ def _add_tokenizer(writer: Any, vocabulary: Vocabulary) -> None:
     writer.add_string(NORMALIZER, kind.normalizer)
     # llama.cpp knows of "never" and "always" only.
     writer.add_string(SPACE, kind.space if kind.space in ("unless there", "first") else "")
+    writer.add_string(SPACE_SIGN, "" if kind.byte_level else "▁")
     writer.add_array(LEFT_STRIPS, vocabulary.left_strips)
     writer.add_array(RIGHT_STRIPS, vocabulary.right_strips)
     if vocabulary.template:

@@ -23,13 +23,15 @@ _SHOWN_IDS = 12
 
 
 def prove(
-    folder: Path, file: Path, vocabulary: Vocabulary, texts: tuple[str, ...] = PROOF_TEXTS
+    reference: HFTokenizer,
+    file: Path,
+    vocabulary: Vocabulary,
+    texts: tuple[str, ...] = PROOF_TEXTS,
 ) -> None:
-    """`file` is a GGUF with the vocabulary, which was made of the folder's.
+    """`file` is a GGUF with the vocabulary, which was made of the reference.
 
     Raises UnsupportedModel naming the text, escaped, or the token that is treated differently.
     """
-    reference = HFTokenizer(folder)
     tokenizer = GGUFTokenizer(file)
     try:
         _compare_tokens(vocabulary, reference, tokenizer)

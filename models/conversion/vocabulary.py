@@ -48,8 +48,8 @@ class Vocabulary:
     template: str | None
 
 
-def read_vocabulary(files: FolderFiles, vocab_size: int) -> Vocabulary:
-    """Of a folder whose embedding has `vocab_size` rows.
+def read_vocabulary(files: FolderFiles, vocab_size: int, reference: HFTokenizer) -> Vocabulary:
+    """Of a folder whose embedding has `vocab_size` rows and whose tokenizer is `reference`.
 
     Raises ModelFileError or UnsupportedModel when there is no tokenizer.json, or none that
     llama.cpp has a counterpart for.
@@ -57,7 +57,6 @@ def read_vocabulary(files: FolderFiles, vocab_size: int) -> Vocabulary:
     spec = read_spec(files)
     kind = tokenizer_kind(spec)
     tokenizer = build_tokenizer(files, spec)
-    reference = HFTokenizer(files.path)
     added: Mapping[int, AddedToken] = tokenizer.get_added_tokens_decoder()
     texts = _texts_by_id(tokenizer.get_vocab(with_added_tokens=True), added, vocab_size)
     unknown = tokenizer.token_to_id(token_content(spec["model"].get("unk_token")))
@@ -113,10 +112,7 @@ def _type(
     if token_id == unknown and kind.model == "llama":
         return UNKNOWN
     if token_id in added:
-        if added[token_id].special:
-            return CONTROL
-        # A run of spaces is merged; as a token of its own it would show the sign for them.
-        return NORMAL if "▁" in texts[token_id] and not kind.byte_level else USER_DEFINED
+        return CONTROL if added[token_id].special else USER_DEFINED
     if not kind.byte_level and _BYTE_TOKEN.fullmatch(texts[token_id]):
         return BYTE
     return NORMAL

@@ -79,6 +79,7 @@ class GGUFTokenizer:
         self.vocab_size = int(llama_cpp.llama_vocab_n_tokens(self._vocab))
         self.fingerprint = tokenizer_fingerprint(file)
         self._normalizer = file.metadata.get(f"{_LOCAL}normalizer")
+        self._space_sign = file.metadata.get(f"{_LOCAL}space_sign")
         self._space = file.metadata.get(f"{_LOCAL}space")
         no_bos = file.metadata.get(f"{_LOCAL}no_bos") is True
         self.bos_id = None if no_bos else _id_or_none(llama_cpp.llama_vocab_bos(self._vocab))
@@ -215,9 +216,16 @@ class GGUFTokenizer:
             buffer = ctypes.create_string_buffer(room)
             count = self._native.llama_token_to_piece(self._vocab, token_id, buffer, room, 0, False)
             if count >= 0:
-                return buffer.raw[:count]
+                return self._with_spaces(token_id, buffer.raw[:count])
             room = -count
         return b""
+
+    def _with_spaces(self, token_id: int, piece: bytes) -> bytes:
+        """llama.cpp shows the sign for a space in tokens that it finds before all merging."""
+        sign = self._space_sign
+        if isinstance(sign, str) and self._special.get(token_id, 0) & _USER_DEFINED:
+            return piece.replace(sign.encode(), b" ")
+        return piece
 
     def _text(self, token_id: int) -> str:
         self._check_open()

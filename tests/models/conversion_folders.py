@@ -94,6 +94,9 @@ def sentence_pieces(space: str) -> Tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=space, split=False)
     parts: list[Any] = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
     tokenizer.decoder = decoders.Sequence(parts)
+    if space == "replaced":  # Gemma names runs of spaces and of line breaks besides
+        runs = [AddedToken(text, normalized=False) for text in ("▁▁", "▁▁▁▁", "\n\n")]
+        tokenizer.add_tokens(runs)
     return _with_tokens(tokenizer, user_defined=space not in ("first", "always"))
 
 

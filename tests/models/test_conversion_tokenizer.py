@@ -40,6 +40,7 @@ KINDS: dict[str, Callable[[], Tokenizer]] = {
     **{space: (lambda space=space: sentence_pieces(space)) for space in SPACES},
 }
 OTHER_TEXTS = (
+    "Words,  and   many    spaces \n\n\n in      between",
     "Zwölf Boxkämpfer jagen 23 Viktor über den großen Sylter Deich. \t\t 4 5  6",
     "x = y[3:] if z else -1  # ½ done\r\n\r\n",
     "Ich hab's; I'VE 'em   ",
@@ -63,8 +64,9 @@ def test_the_same_ids_as_the_folders_tokenizer(kind: str, tmp_path: Path) -> Non
     assert tokenizer.bos_id == reference.bos_id
     assert tokenizer.eos_id == reference.eos_id
     assert reference.end_ids <= tokenizer.end_ids
-    pieces = [tokenizer.piece(i) for i in tokenizer.encode(OTHER_TEXTS[0])]
-    assert b"".join(pieces).decode().strip() == OTHER_TEXTS[0]
+    for text in OTHER_TEXTS:
+        pieces = [tokenizer.piece(i) for i in tokenizer.encode(text)]
+        assert b"".join(pieces).decode().strip() == text.strip()
     tokenizer.close()
 
 
