@@ -21,11 +21,11 @@ SHORT_MATCH = 3
 TRUSTED = 0.6
 """Share of drafted tokens that came true, from which on short matches are enough."""
 NEWEST_WEIGHT = 0.5
-FIRST_CREDIT = 2.0
+FIRST_CREDIT = 3.0
 """Steps that may be lost before anything was gained."""
-CREDIT_PER_STEP = 0.015
-"""What each step without a draft adds: wrong guesses cost 1.5 % of an answer's time at most, and
-are tried again when the time for them has been earned.
+CREDIT_PER_STEP = 0.01
+"""What each step without a draft adds: wrong guesses cost 1 % of an answer's time at most, and are
+tried again when the time for them has been earned.
 """
 MOST_CREDIT = 16.0
 

@@ -18,6 +18,10 @@ CLOCK_RESOLUTION_S = 1e-6
 """Least time that a step is taken to have lasted."""
 UNMEASURED_DRAFT = 0.5
 """Steps that checking a drafted token is taken to cost before anything was measured."""
+SLOWER_WEIGHT = 0.05
+"""The same share for a step that took longer than usual, where single steps are compared: what else
+the machine does makes steps longer, never shorter.
+"""
 FADING = 0.998
 """What is left of a draft's measured time after each step without one: a length that took long
 while the machine was busy is tried again some time.
@@ -28,7 +32,9 @@ class Rates:
     def __init__(self) -> None:
         self._prefill_s: dict[int, float] = {}
         self._decode_s = 0.0
+        self._least_decode_s = 0.0
         self._draft_s: dict[int, float] = {}
+        """Seconds of steps that checked so many drafted tokens."""
 
     @property
     def decode_step_s(self) -> float:
@@ -48,13 +54,14 @@ class Rates:
         """Steps of one token that checking so many drafted ones beside it takes; infinite while no
         step was measured.
         """
-        if self._decode_s == 0.0:
+        step_s = self._least_decode_s
+        if step_s == 0.0:
             return math.inf
         seconds = self._draft_s.get(drafted)
         if seconds is None:
-            token_s = self.prefill_token_s(0) or UNMEASURED_DRAFT * self._decode_s
-            seconds = drafted * token_s
-        return seconds / self._decode_s
+            token_s = self.prefill_token_s(0) or UNMEASURED_DRAFT * step_s
+            return drafted * token_s / step_s
+        return max(seconds / step_s - 1, 0.0)
 
     def record(
         self,
@@ -68,10 +75,10 @@ class Rates:
         it checked.
         """
         if drafted:
-            extra_s = max(seconds - self._decode_s, 0.0)
-            self._draft_s[drafted] = _average(self._draft_s.get(drafted, 0.0), extra_s)
+            self._draft_s[drafted] = _usual(self._draft_s.get(drafted, 0.0), seconds)
         elif prefill_tokens == 0:
-            self._decode_s = _average(self._decode_s, max(seconds, CLOCK_RESOLUTION_S))
+            self._decode_s = _average(self._decode_s, seconds)
+            self._least_decode_s = _usual(self._least_decode_s, seconds)
             for length in self._draft_s:
                 self._draft_s[length] *= FADING
         elif prefill_tokens >= SMALLEST_MEASURED_PIECE:
@@ -80,6 +87,12 @@ class Rates:
             token_s = spent_s / prefill_tokens
             bucket = depth.bit_length()
             self._prefill_s[bucket] = _average(self._prefill_s.get(bucket, 0.0), token_s)
+
+
+def _usual(old: float, new: float) -> float:
+    """Follows shorter times at once and longer ones slowly."""
+    new = max(new, CLOCK_RESOLUTION_S)
+    return new if new < old or old == 0.0 else old + SLOWER_WEIGHT * (new - old)
 
 
 def _average(old: float, new: float) -> float:
