@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from models.conversion.convert import convert_folder, converted_name, ignore_progress
+from models.conversion.convert import convert_folder, ignore_progress
 from models.conversion.gguf_file import Progress
 from models.conversion.tensors import Kind
 from models.errors import LoadingStopped, LocalchatError
@@ -52,8 +52,7 @@ def source_fingerprint(folder: Path) -> str:
 
 def find_converted(folder: Path, cache: Path, kind: Kind = "Q8_0") -> Path | None:
     """The complete file that was made from the folder as it is now; None when there is none."""
-    path = _place(folder, cache, kind) / converted_name(folder, kind)
-    return path if _is_complete(path) else None
+    return _complete_file(_place(folder, cache, kind))
 
 
 def cached_conversion(
@@ -65,14 +64,14 @@ def cached_conversion(
     Raises what `convert_to` raises; LoadingStopped also while another process converts.
     """
     place = _place(folder, cache, kind)
-    path = place / converted_name(folder, kind)
-    if _is_complete(path):
-        return path
+    if found := _complete_file(place):
+        return found
     with _locked(place, progress):
-        if not _is_complete(path):
-            _fill(place, folder, kind, progress)
-            _remove_stale(cache, place, folder, kind)
-    return path
+        if found := _complete_file(place):
+            return found
+        path = _fill(place, folder, kind, progress)
+        _remove_stale(cache, place, folder, kind)
+        return path
 
 
 def list_converted(cache: Path) -> tuple[ConvertedModel, ...]:
@@ -90,13 +89,16 @@ def _place(folder: Path, cache: Path, kind: Kind) -> Path:
     return cache / f"{source_fingerprint(folder)}-{kind}"
 
 
-def _is_complete(path: Path) -> bool:
-    """The header tells how long the file must be."""
-    try:
-        read_gguf(path)
-    except LocalchatError:
-        return False
-    return True
+def _complete_file(place: Path) -> Path | None:
+    """Whatever it is called: folders of the same content share it. Its header tells how long it
+    must be.
+    """
+    for path in place.glob("*.gguf"):
+        try:
+            return read_gguf(path).path
+        except LocalchatError:
+            continue
+    return None
 
 
 class _locked:
@@ -135,13 +137,14 @@ class _locked:
         self._lock.release()
 
 
-def _fill(place: Path, folder: Path, kind: Kind, progress: Progress) -> None:
+def _fill(place: Path, folder: Path, kind: Kind, progress: Progress) -> Path:
     """Only the holder of the lock writes there: what lies there is of a process that was killed."""
     shutil.rmtree(place)
     try:
-        convert_folder(folder, place, kind, progress)
+        path = convert_folder(folder, place, kind, progress)
         note = {"source": os.fspath(folder.resolve()), "kind": kind}
         (place / _NOTE).write_text(json.dumps(note))
+        return path
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise

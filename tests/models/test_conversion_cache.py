@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -46,6 +47,13 @@ def test_the_second_call_finds_the_file(folder: Path, cache: Path) -> None:
     assert path.name == "tiny-Q8_0.gguf"
     assert cached_conversion(folder, cache, progress=never) == path
     assert find_converted(folder, cache) == path
+
+
+def test_folders_of_the_same_content_share_the_file(folder: Path, cache: Path) -> None:
+    path = cached_conversion(folder, cache)
+    copy = Path(shutil.copytree(folder, folder.with_name("other name")))
+    assert cached_conversion(copy, cache, progress=never) == path
+    assert find_converted(copy, cache) == path
 
 
 def test_every_type_has_a_file_of_its_own(folder: Path, cache: Path) -> None:
