@@ -160,6 +160,20 @@ def test_matrices_stay_packed_and_vectors_are_expanded(tmp_path: Path) -> None:
         assert vector.dtype == torch.bfloat16
 
 
+def test_a_vector_in_blocks_is_expanded(tmp_path: Path) -> None:
+    file = tiny_llama(1, **_NEEDED)
+    file.tensors.append(Entry("output_norm.weight", (64,), 8, size=68))
+    path = file.write(tmp_path / "x.gguf")
+    info = read_model(path).tensors[-1]
+    with path.open("r+b") as stream:
+        stream.seek(info.offset)
+        stream.write((struct.pack("<e", 0.5) + bytes([3]) * 32) * 2)
+    norm = load(path, torch.float16)[1].norm
+    assert isinstance(norm, Tensor)
+    assert norm.tolist() == [1.5] * 64
+    assert norm.dtype == torch.float16
+
+
 @pytest.mark.parametrize("kind", ["F16", "BF16"])
 def test_half_precision_is_cast(kind: str, tmp_path: Path) -> None:
     model, block = hf_model(FAMILIES["qwen3, yarn"]), GGMLQuantizationType[kind]
