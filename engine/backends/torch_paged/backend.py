@@ -52,7 +52,7 @@ class TorchPagedBackend:
         self._decoder = decoder
         self._device = torch.device(settings.device)
         capability = _capability(self._device)
-        name = kv_format(settings.kv_type, settings.dtype, capability, config.head_size)
+        name = kv_format(settings.kv_type, settings.dtype, capability)
         if name == "q4":
             plain = kv_format("auto", settings.dtype, capability)
             require_q4(decoder, config, plain, settings.test_ids, self._device)

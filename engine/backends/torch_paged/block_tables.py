@@ -173,7 +173,6 @@ class BlockTables:
             uses: Counter[int] = Counter()
             for held in self._held:
                 for run in held.all_runs(group):
-                    require(len(set(run.blocks)) == len(run.blocks), "a block is twice in a table")
                     uses.update(run.blocks)
             allocator.validate(uses)
         for held in self._held:
@@ -252,6 +251,7 @@ class BlockTables:
 
     def _check_runs(self, length: int, runs: Sequence[Run]) -> None:
         for run, span in zip(runs, self.spans, strict=True):
+            require(len(set(run.blocks)) == len(run.blocks), "a block is twice in a table")
             require(run.end == span.end(length), "a table has another length than its sequence")
-            require(run.first <= span.first(length), "a block that a window needs is gone")
+            require(0 <= run.first <= span.first(length), "a block that a window needs is gone")
             require(span.window is not None or not run.first, "a table begins with a hole")

@@ -1,4 +1,4 @@
-"""What the names of the KV type table mean here, and which this device and model can take."""
+"""What the names of the KV type table mean here, and which of them a device can take."""
 
 from __future__ import annotations
 
@@ -11,13 +11,9 @@ PLAIN = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 """Activations -> what stores them as they are."""
 _FP8_CAPABILITY = (8, 9)
 _BF16_CAPABILITY = (8, 0)
-# Dims that share a scale of a 4-bit K; the 4-bit codes of two dims share a byte.
-_GROUP = 32
 
 
-def kv_format(
-    name: str, dtype: str, capability: tuple[int, int] | None, head_size: int = _GROUP
-) -> str:
+def kv_format(name: str, dtype: str, capability: tuple[int, int] | None) -> str:
     """The storage format of a kv_type. `capability`: of the CUDA device; None: a CPU.
 
     On a CPU, where only proofs run, `auto` and `f32` keep float32 as it is and every format is
@@ -36,12 +32,6 @@ def kv_format(
         return _unquantized(dtype, capability)
     if capability is not None:
         _check_device(name, capability)
-    if name == "q4" and head_size % _GROUP:
-        raise UsageError(
-            "kv_type q4 does not fit this model.",
-            f"Its heads have {head_size} values, not a multiple of {_GROUP}.",
-            "Use kv_type q8.",
-        )
     return name
 
 

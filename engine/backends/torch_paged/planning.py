@@ -26,7 +26,7 @@ from models.memory import (
     trained_context,
 )
 from models.model_description import ModelDescription
-from models.own_decoder import DTYPE_BYTES, loaded_bytes
+from models.own_decoder import DTYPE_BYTES, loaded_bytes, packed_types
 from models.sizes import show_bytes
 
 GPU_SHARE = 0.9
@@ -122,11 +122,9 @@ class _Sizer:
         self._config = config
         self._settings = settings
         self._device = device
-        self._packed = description.format == "gguf" and description.quantization not in (
-            "F32", "F16", "BF16",
-        )  # fmt: skip
+        self._packed = packed_types(description)
         self._weights = loaded_bytes(description, config, settings.dtype)
-        self._kv = kv_format(settings.kv_type, settings.dtype, device.capability, config.head_size)
+        self._kv = kv_format(settings.kv_type, settings.dtype, device.capability)
         layouts = kv_layouts(config, self._kv, settings.block)
         self._record_bytes = tuple(layout.record_bytes for layout in layouts)
         self._spans = [Span(group.window, settings.block) for group in kv_groups(config)]
