@@ -21,13 +21,15 @@ SHORT_MATCH = 3
 TRUSTED = 0.6
 """Share of drafted tokens that came true, from which on short matches are enough."""
 NEWEST_WEIGHT = 0.5
-FIRST_CREDIT = 3.0
+FIRST_CREDIT = 4.0
 """Steps that may be lost before anything was gained."""
 CREDIT_PER_STEP = 0.01
 """What each step without a draft adds: wrong guesses cost 1 % of an answer's time at most, and are
 tried again when the time for them has been earned.
 """
 MOST_CREDIT = 16.0
+LEAST_SPEED = 1.1
+"""What a draft has to promise, over writing one by one."""
 
 
 class Runs:
@@ -86,7 +88,7 @@ class Drafter:
         faster. How often guesses failed is not held against the next one: the credit is.
         """
         share = 1.0 if self._share is None else max(self._share, TRUSTED)
-        best, best_speed = 0, 1.0
+        best, best_speed = 0, LEAST_SPEED
         for length in LENGTHS:
             steps = cost(length) if length <= most else math.inf
             speed = (1 + share * length) / (1 + steps)

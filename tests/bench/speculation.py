@@ -29,7 +29,7 @@ from models.tokenizers.gguf_vocab import GGUFTokenizer
 from tests import real_models
 
 MODELS = {"starter": real_models.starter, "window": real_models.window}
-WRITTEN = 160
+WRITTEN = 128
 TEXT = (
     "The lighthouse stood on a rock two miles from the harbour. Every evening the keeper climbed "
     "its stairs, lit the lamp and wrote down the wind, the rain and the ships that passed. In "
@@ -39,7 +39,7 @@ TEXT = (
     "lamp was made electric, the keeper moved to the village, but on stormy nights he still looked "
     "out of the window and counted the seconds between one flash and the next."
 )
-COPY = f"Repeat the following text.\n\n{TEXT}\n\nThe same text again:\n\n{TEXT[:58]}"
+COPY = f"Original:\n\n{TEXT}\n\nFirst copy:\n\n{TEXT}\n\nSecond copy:\n\n{TEXT[:58]}"
 QUESTIONS = (
     "Question: How do I keep bread fresh for longer?\nAnswer:",
     "Question: Tell me a short story about a fox and a bridge.\nAnswer:",
