@@ -8,6 +8,7 @@ kernels: in attention, in a feed-forward network or at the logits.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from kernels.kv_layout import BLOCK_TOKENS, KV_FORMATS, VALUE_BITS
@@ -20,9 +21,15 @@ SCORES_AT_ONCE = 2**22
 """That many scores the plain attention kernel holds at a time."""
 DECODED_AT_ONCE = 2**22
 """That many values of a packed matrix are decoded at a time."""
-WORKING_BYTES = 14
-"""For each of those while it is decoded: 8 to 14 by the type; IQ2_XXS, IQ2_XS and IQ3_XXS take 30.
-"""
+WORKING_BYTES = {
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q8_0", "TQ2_0"), 8.1),
+    **dict.fromkeys(("Q5_0", "Q5_1", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"), 9.2),
+    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_K"), 12.5),
+    **dict.fromkeys(("IQ2_XXS", "IQ2_XS", "IQ3_XXS"), 30.0),
+}
+"""For each of those while it is decoded, by block type, as measured."""
+MOST_WORKING_BYTES = 14.0
+"""Of the other types."""
 
 _PARTS = ("attention", "feed_forward", "logits")
 _PART_OF = dict.fromkeys(("q", "k", "v", "o"), "attention")
@@ -56,18 +63,22 @@ def kv_bytes_per_token(config: ModelConfig, kv_format: str, block: int = BLOCK_T
 
 
 def compute_bytes(
-    config: ModelConfig, size: PassSize, value_bytes: int, kv_format: str, packed: bool = False
+    config: ModelConfig,
+    size: PassSize,
+    value_bytes: int,
+    kv_format: str,
+    packed: Collection[str] = (),
 ) -> int:
     """Peak of what a pass allocates beside weights and KV; for experts an upper bound.
 
-    `value_bytes`: of an activation. `packed`: weights stay in their file's blocks, and the matrix
-    that is being used is decoded to float32.
+    `value_bytes`: of an activation. `packed`: block types of weights that stay in their file's
+    blocks; the matrix that is being used is decoded to float32.
     """
     angles = size.rows * config.rotary_size * FLOAT32 * _rope_count(config)
     # Of the residual stream's width live: the layer's input and its norm; in the feed-forward
     # network also attention's output and the sum with it.
     residual = size.rows * config.hidden * value_bytes
-    decoded = _decoding(config, value_bytes) if packed else dict.fromkeys(_PARTS, 0)
+    decoded = _decoding(config, value_bytes, packed) if packed else dict.fromkeys(_PARTS, 0)
     attending = max(_attention(config, size, value_bytes, kv_format), decoded["attention"])
     thinking = _feed_forward(config, size.rows, value_bytes, decoded["feed_forward"])
     choosing = _logits(config, size.wanted, value_bytes, decoded["logits"])
@@ -134,13 +145,14 @@ def _logits(config: ModelConfig, wanted: int, value_bytes: int, decoded: int) ->
     return max(values * max(converting, capping), values * value_bytes + decoded)
 
 
-def _decoding(config: ModelConfig, value_bytes: int) -> dict[str, int]:
+def _decoding(config: ModelConfig, value_bytes: int, types: Collection[str]) -> dict[str, int]:
     """Bytes at the peak of decoding the largest matrix of each part."""
+    each = max(WORKING_BYTES.get(name, MOST_WORKING_BYTES) for name in types)
     found = dict.fromkeys(_PARTS, 0)
     for slot, shape in parameter_shapes(config).items():
         # Experts are decoded one by one.
         values = math.prod(shape[-2:])
-        working = min(values, DECODED_AT_ONCE) * WORKING_BYTES
+        working = int(min(values, DECODED_AT_ONCE) * each)
         peak = values * FLOAT32 + max(values * (value_bytes % FLOAT32), working)
         part = _PART_OF.get(slot.field, "logits" if slot.layer is None else "feed_forward")
         found[part] = max(found[part], peak)

@@ -8,6 +8,7 @@ from models.config import ModelConfig
 from models.folder_description import folder_config
 from models.gguf_config import config_from_gguf
 from models.hf_folder import read_folder
+from models.loaders.gguf import TensorInfo
 from models.loaders.split import read_model
 from models.model_description import ModelDescription
 from models.parameters import parameter_shapes
@@ -23,14 +24,24 @@ def decoder_config(description: ModelDescription) -> ModelConfig:
     return config_from_gguf(read_model(description.path))
 
 
+def packed_types(description: ModelDescription) -> frozenset[str]:
+    """Block types of the matrices that stay packed when they are loaded."""
+    if description.format == "safetensors":
+        return frozenset()
+    tensors = read_model(description.path).tensors
+    return frozenset(one.type.name for one in tensors if _stays_packed(one))
+
+
 def loaded_bytes(description: ModelDescription, config: ModelConfig, dtype: str) -> int:
     """Memory of the weights when they are loaded: blocks stay packed, all else is in `dtype`."""
     size = DTYPE_BYTES[dtype]
     if description.format == "safetensors":
         return sum(math.prod(shape) for shape in parameter_shapes(config).values()) * size
     return sum(
-        math.prod(tensor.shape) * size
-        if tensor.type.name in _PLAIN_TYPES or len(tensor.shape) < 2
-        else tensor.byte_count
+        tensor.byte_count if _stays_packed(tensor) else math.prod(tensor.shape) * size
         for tensor in read_model(description.path).tensors
     )
+
+
+def _stays_packed(tensor: TensorInfo) -> bool:
+    return tensor.type.name not in _PLAIN_TYPES and len(tensor.shape) > 1
