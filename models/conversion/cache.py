@@ -11,8 +11,10 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from models.conversion.convert import convert_folder, ignore_progress
 from models.conversion.gguf_file import Progress
@@ -23,6 +25,9 @@ from models.loaders.gguf import read_gguf
 from models.loaders.safetensors_index import read_safetensors
 from models.sizes import show_text
 from models.tokenizers.fingerprint import folder_fingerprint
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 FORMAT = 1
 """Raised when the same source gives another file."""
@@ -101,40 +106,40 @@ def _complete_file(place: Path) -> Path | None:
     return None
 
 
-class _locked:
+@contextmanager
+def _locked(place: Path, progress: Progress) -> Iterator[None]:
     """The lock of one place in the cache, waited for as long as `progress` allows.
 
     Its file stays: who deletes a lock that others wait for lets two of them in.
     """
+    from filelock import FileLock
 
-    def __init__(self, place: Path, progress: Progress) -> None:
-        from filelock import FileLock
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalchatError(
+            "The converted model cannot be kept.",
+            f"{show_text(os.fspath(place.parent))}: {error.strerror or error}.",
+            "Change the folder's permissions, or set LOCALCHAT_CACHE_DIR to another one.",
+        ) from error
+    lock = FileLock(place.parent / f"{place.name}{_LOCK}")
+    while not _acquired(lock):
+        if not progress(0, 1):
+            raise LoadingStopped("The conversion was stopped.")
+    try:
+        yield
+    finally:
+        lock.release()
 
-        self._progress = progress
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise LocalchatError(
-                "The converted model cannot be kept.",
-                f"{show_text(os.fspath(place.parent))}: {error.strerror or error}.",
-                "Change the folder's permissions, or set LOCALCHAT_CACHE_DIR to another one.",
-            ) from error
-        self._lock = FileLock(place.parent / f"{place.name}{_LOCK}")
 
-    def __enter__(self) -> None:
-        from filelock import Timeout
+def _acquired(lock: FileLock) -> bool:
+    from filelock import Timeout
 
-        while True:
-            try:
-                self._lock.acquire(timeout=_POLL_SECONDS)
-            except Timeout:
-                if not self._progress(0, 1):
-                    raise LoadingStopped("The conversion was stopped.") from None
-            else:
-                return
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    try:
+        lock.acquire(timeout=_POLL_SECONDS)
+    except Timeout:
+        return False
+    return True
 
 
 def _fill(place: Path, folder: Path, kind: Kind, progress: Progress) -> Path:

@@ -23,10 +23,11 @@ from models.conversion.gguf_file import (
     write_tensors,
 )
 from models.conversion.hyperparameters import ARCHITECTURES
-from models.conversion.metadata import ModelFacts, add_metadata
+from models.conversion.metadata import ModelFacts, add_metadata, read_license
 from models.conversion.proof import prove
 from models.conversion.tensors import Kind, PlannedTensor, plan_tensors
 from models.conversion.vocabulary import Vocabulary, read_vocabulary
+from models.errors import LoadingStopped
 from models.hf_config import config_from_hf
 from models.hf_folder import FolderFiles, read_folder
 from models.loaders.safetensors_index import read_safetensors
@@ -49,8 +50,8 @@ class _Plan:
     def writer(self) -> Any:
         """A GGUFWriter with all key-values."""
         writer = new_writer(ARCHITECTURES[self.config.family].name)
-        license_name = str(self.files.config.get("license") or "")
-        facts = ModelFacts(show_name(self.files.path.resolve()), license_name)
+        folder = self.files.path.resolve()
+        facts = ModelFacts(show_name(folder), read_license(folder))
         add_metadata(writer, facts, self.config, self.vocabulary)
         writer.add_file_type(FILE_TYPES[self.kind])
         return writer
@@ -94,9 +95,12 @@ def convert_to(
         LoadingStopped: `progress` returned False.
     """
     plan = _plan(folder, kind)
+    tensor_bytes = sum(map(byte_count, plan.tensors))
+    if not progress(0, tensor_bytes):
+        raise LoadingStopped("The conversion was stopped.")
     with atomic(target) as temporary:
         header = _prove(plan, target.parent)
-        require_room(target.parent, header + _HEADER_ROOM + sum(map(byte_count, plan.tensors)))
+        require_room(target.parent, header + _HEADER_ROOM + tensor_bytes)
         writer = plan.writer()
         try:
             write_header(writer, temporary, plan.tensors)

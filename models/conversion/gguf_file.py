@@ -47,6 +47,8 @@ def write_header(writer: Any, path: Path, tensors: tuple[PlannedTensor, ...] = (
             byte_count(tensor),
             raw_dtype=gguf.GGMLQuantizationType[tensor.type],
         )
+    if tensors:
+        writer.add_size_label(gguf.size_label(*writer.get_total_parameter_count()))
     writer.write_header_to_file(path)
     writer.write_kv_data_to_file()
     writer.write_ti_data_to_file()

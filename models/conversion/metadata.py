@@ -6,11 +6,13 @@ the program (`models/tokenizers/gguf_vocab.py` reads them).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from models.config import ModelConfig
-from models.conversion.hyperparameters import ARCHITECTURES, add_hyperparameters
+from models.conversion.hyperparameters import add_hyperparameters
 from models.conversion.vocabulary import Vocabulary
 
 NORMALIZER = "tokenizer.localchat.normalizer"
@@ -19,6 +21,9 @@ SPACE_SIGN = "tokenizer.localchat.space_sign"
 NO_BOS = "tokenizer.localchat.no_bos"
 LEFT_STRIPS = "tokenizer.localchat.lstrip_token_ids"
 RIGHT_STRIPS = "tokenizer.localchat.rstrip_token_ids"
+
+_LICENSE = re.compile(r"^license:[ \t]*(\S.*)$", re.MULTILINE)
+_README_HEAD = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +46,15 @@ def add_metadata(
     _add_tokenizer(writer, vocabulary)
 
 
-def architecture(config: ModelConfig) -> str:
-    """llama.cpp's name for the family."""
-    return ARCHITECTURES[config.family].name
+def read_license(folder: Path) -> str:
+    """What the head of the folder's README.md names; empty where it names none."""
+    try:
+        with (folder / "README.md").open(encoding="utf-8", errors="replace") as file:
+            head = file.read(_README_HEAD)
+    except OSError:
+        return ""
+    found = _LICENSE.search(head.split("\n---", 1)[0]) if head.startswith("---\n") else None
+    return found[1].strip("\"' ") if found else ""
 
 
 def _plain_name(name: str) -> str:

@@ -17,6 +17,7 @@ from models.conversion.proof_texts import PROOF_TEXTS
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 from models.tokenizers.hf_tokenizer import HFTokenizer
 from tests.models.agreement import agreement
+from tests.models.gemma_tokenizer import write_gemma_tokenizer
 from tests.models.hf_models import hf_logits
 from tests.models.llama_logits import LlamaModel
 
@@ -98,3 +99,35 @@ def test_the_ids_are_those_of_the_folder_and_of_the_models_own_file(
         assert converted.encode(text) == reference.encode(text) == published.encode(text), text
     assert converted.control_tokens == published.control_tokens
     assert converted.bos_id == published.bos_id
+
+
+@pytest.fixture(scope="module")
+def gemma(
+    window_folder: Path, window_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    target = tmp_path_factory.mktemp("models") / "gemma"
+    target.mkdir()
+    for path in window_folder.iterdir():
+        if "tokenizer" not in path.name:
+            (target / path.name).symlink_to(path)
+    write_gemma_tokenizer(target, window_model)
+    return target
+
+
+def test_a_large_vocabulary_of_pieces_is_exact_and_gemma_agrees(
+    gemma: Path, tmp_path: Path
+) -> None:
+    """The conversion proves all 262,144 tokens' merges on the built-in texts, long runs of spaces
+    among them, where llama.cpp's usual kind for this family differs from the folder.
+    """
+    path = convert_folder(gemma, tmp_path, "F16")
+    tokenizer = GGUFTokenizer(path)
+    ids = [2, *tokenizer.encode(TEXT)[:150]]
+    spaces = tokenizer.encode("a" + 5 * " " + "b")
+    assert b"".join(map(tokenizer.piece, spaces)) == b"a     b"
+    tokenizer.close()
+    model = transformers.AutoModelForCausalLM.from_pretrained(gemma, dtype=torch.float32)
+    result = agreement(logits(path, ids), hf_logits(model, ids))
+    print(f"Gemma F16 against transformers: {result}")
+    assert result.top1 >= 0.995
+    assert result.kld < 1e-4
