@@ -33,9 +33,15 @@ class PieceRules:
             return self._from_letters(token)
         if self.byte_fallback and (match := _BYTE.fullmatch(token)):
             return bytes([int(match[1], 16)])
+        return self.bytes_of_added(token)
+
+    def bytes_of_added(self, content: str) -> bytes:
+        """As `bytes_of`, for a token that is found in text before all cutting: it has no letters
+        for bytes, but may have the sign for spaces.
+        """
         for sign, text in self.spaces:
-            token = token.replace(sign, text)
-        return token.encode("utf-8", "replace")
+            content = content.replace(sign, text)
+        return content.encode("utf-8", "replace")
 
     def _from_letters(self, token: str) -> bytes:
         values = [self._letters.get(letter) for letter in token]

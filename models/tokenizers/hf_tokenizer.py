@@ -141,7 +141,7 @@ class HFTokenizer:
     def _read_piece(self, token_id: int) -> bytes:
         token = self._added.get(token_id)
         if token is not None:
-            return b"" if token.special else str(token.content).encode("utf-8", "replace")
+            return b"" if token.special else self._rules.bytes_of_added(token.content)
         text = self._whole.id_to_token(token_id) if 0 <= token_id < self.vocab_size else None
         return b"" if text is None else self._rules.bytes_of(text)
 

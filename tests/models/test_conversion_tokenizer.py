@@ -60,6 +60,8 @@ def test_the_same_ids_as_the_folders_tokenizer(kind: str, tmp_path: Path) -> Non
         assert tokenizer.encode(text) == reference.encode(text), text
         assert tokenizer.encode_section(text) == reference.encode_section(text), text
         assert tokenizer.encode_after(text) == reference.encode_after(text), text
+        pieces = [tokenizer.piece(token_id) for token_id in tokenizer.encode(text)]
+        assert pieces == [reference.piece(token_id) for token_id in reference.encode(text)], text
     assert tokenizer.control_tokens.items() >= reference.control_tokens.items()
     assert tokenizer.bos_id == reference.bos_id
     assert tokenizer.eos_id == reference.eos_id
