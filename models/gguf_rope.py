@@ -106,8 +106,18 @@ def _scaled(header: HeaderValues, architecture: str, kind: str) -> RopeScaling:
         original_context=_original(header, architecture),
         beta_fast=_number(header, f"{key}_beta_fast", 32.0),
         beta_slow=_number(header, f"{key}_beta_slow", 1.0),
-        attention_factor=header.number(f"{key}_attn_factor"),
+        attention_factor=_yarn_attention(header, architecture, factor),
     )
+
+
+def _yarn_attention(header: HeaderValues, architecture: str, factor: float) -> float | None:
+    """Of the model's config, or as a part of the formula's own value, which llama.cpp multiplies."""
+    given = header.number(f"{architecture}.rope.scaling.yarn_attn_factor")
+    if given is not None:
+        return given
+    strength = header.number(f"{architecture}.rope.scaling.attn_factor")
+    formula = 0.1 * math.log(factor) + 1 if factor > 1 else 1.0
+    return None if strength is None else strength * formula
 
 
 def _factor(header: HeaderValues, architecture: str) -> float:

@@ -22,14 +22,19 @@ from models.conversion import gguf_file
 from models.conversion.convert import convert_folder
 from models.conversion.rope_scaling import rope_tensors
 from models.conversion.tensors import Kind
+from models.decoder import Decoder
 from models.description import describe
 from models.errors import LoadingStopped, LocalchatError, ModelFileError, UnsupportedModel
+from models.gguf_config import config_from_gguf
 from models.hf_config import config_from_hf
 from models.loaders.gguf import read_gguf
+from models.loaders.gguf_weights import load_gguf
+from models.loaders.split import read_model
 from tests.models.agreement import Agreement, agreement
 from tests.models.conversion_folders import byte_level, half, tiny_llama, write_model
 from tests.models.hf_models import EXPERTS, FAMILIES, GEMMA, SIZES, hf_logits
 from tests.models.llama_logits import LlamaModel
+from tests.models.paged import run_whole
 
 torch.set_num_threads(1)
 
@@ -128,6 +133,17 @@ def test_llama_cpp_computes_the_same_logits(name: str, tmp_path: Path) -> None:
     result = compared(model, convert_folder(tmp_path / "m", tmp_path, "F32"))
     assert result.error < (GELU_TABLE if "gemma" in name else 1e-5), result
     assert result.top1 == 1
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_our_own_decoder_reads_the_file_the_same(name: str, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "m", CONFIGS[name], byte_level("llama-bpe"))
+    files = read_model(convert_folder(tmp_path / "m", tmp_path, "F32"))
+    config = config_from_gguf(files)
+    weights = load_gguf(files.first.path, config, "cpu", torch.float32)
+    ids = list(range(10, 60))
+    found = run_whole(Decoder(config, weights), ids)
+    assert agreement(found, hf_logits(model, ids)).error < 1e-5
 
 
 @pytest.mark.parametrize(("kind", "kld"), [("F16", 1e-4), ("BF16", 2e-3), ("Q8_0", 2e-2)])
