@@ -111,7 +111,7 @@ def _scaled(header: HeaderValues, architecture: str, kind: str) -> RopeScaling:
 
 
 def _yarn_attention(header: HeaderValues, architecture: str, factor: float) -> float | None:
-    """Of the model's config, or as a part of the formula's own value, which llama.cpp multiplies."""
+    """As the config named it, or as a part of the formula's own value, as llama.cpp wants it."""
     given = header.number(f"{architecture}.rope.scaling.yarn_attn_factor")
     if given is not None:
         return given
