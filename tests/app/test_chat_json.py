@@ -12,81 +12,19 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from tests.app.chat_oracle import Oracle
 from tests.app.program import COMMAND, environment, run_program
 
 pytestmark = pytest.mark.model
 
-DEFAULT_SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
-LEAST_COMPUTED = 2
 FAST = ("-o", "temperature=0", "-o", "max_tokens=6", "-o", "ctx=4096")
-
-
-@dataclass
-class Oracle:
-    """The prompt of any branch, and the most that could be reused for it."""
-
-    tokenizer: Any
-    system: str = DEFAULT_SYSTEM
-    parents: dict[int, int | None] = field(default_factory=dict)
-    said: dict[int, str | list[int]] = field(default_factory=dict)
-    """A question's text, an answer's sampled ids."""
-    forwarded: list[list[int]] = field(default_factory=list)
-
-    def ids(self, text: str) -> list[int]:
-        tokens: list[int] = self.tokenizer.tokenize(text.encode(), add_bos=False, special=True)
-        return tokens
-
-    def prompt(self, question: int) -> list[int]:
-        path: list[int] = []
-        node: int | None = question
-        while node is not None:
-            path.insert(0, node)
-            node = self.parents[node]
-        ids = self.ids(f"<|im_start|>system\n{self.system}<|im_end|>\n")
-        end = self.ids("<|im_end|>")
-        for message in path:
-            said = self.said[message]
-            if isinstance(said, str):
-                ids += self.ids(f"<|im_start|>user\n{said}<|im_end|>\n")
-            else:
-                kept = said[:-1] if said[-1:] == end else said
-                ids += [*self.ids("<|im_start|>assistant\n"), *kept, *end, *self.ids("\n")]
-        return ids + self.ids("<|im_start|>assistant\n")
-
-    def expect(self, answer: dict[str, Any]) -> None:
-        """Checks one answer's usage and remembers what it forwarded."""
-        prompt = self.prompt(answer["user_message_id"])
-        usage = answer["usage"]
-        assert usage["prompt_tokens"] == len(prompt)
-        best = max((common(prompt, kept) for kept in self.forwarded), default=0)
-        found = min(best, len(prompt) - LEAST_COMPUTED)
-        assert usage["reused_tokens"] + usage["restored_tokens"] == found
-        assert usage["computed_tokens"] == len(prompt) - found
-        assert usage["completion_tokens"] == len(answer["token_ids"])
-        self.forwarded.append([*prompt, *answer["token_ids"][:-1]])
-        self.parents[answer["message_id"]] = answer["user_message_id"]
-        self.said[answer["message_id"]] = answer["token_ids"]
-
-    def ask(self, question: int, parent: int | None, text: str) -> None:
-        self.parents[question] = parent
-        self.said[question] = text
-
-
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-    length = 0
-    for one, other in zip(a, b, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +32,10 @@ def tokenizer(starter_model: Path) -> Any:
     from llama_cpp import Llama
 
     return Llama(str(starter_model), vocab_only=True, verbose=False)
+
+
+def with_control_tokens(tokenizer: Any) -> Callable[[str], list[int]]:
+    return lambda text: list(tokenizer.tokenize(text.encode(), add_bos=False, special=True))
 
 
 def lines(*requests: object) -> str:
@@ -138,7 +80,7 @@ def test_every_turn_of_a_branching_chat_computes_only_what_is_new(
     assert outcome.status == 0, outcome.err
     objects = outcome.objects
     assert len(objects) == len(SCRIPT)
-    oracle = Oracle(tokenizer)
+    oracle = Oracle(with_control_tokens(tokenizer))
     for request, answer in zip(SCRIPT, objects, strict=True):
         if "text" not in answer:
             assert "error" not in answer, answer

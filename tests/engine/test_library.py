@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.backend_choice import Machine
 from engine.errors import LocalchatError, ModelFileError, ModelNotFound, TemplateError
 from engine.library import (
     ModelFolder,
@@ -19,8 +20,10 @@ from engine.library import (
     inspect,
 )
 from tests.models.gguf_bytes import GGUFBytes, Tensor, tiny_llama
+from tests.models.hf_folders import write_folder
 
 PLENTY = 2**36
+WITHOUT_GPU = Machine(None)
 
 
 def put(path: Path, file: GGUFBytes | None = None) -> Path:
@@ -241,3 +244,42 @@ def test_a_check_says_what_it_checked_or_what_is_wrong(tmp_path: Path) -> None:
         check(put(tmp_path / "y.gguf", bad))
     with pytest.raises(LocalchatError):
         check(tmp_path / "gone.gguf")
+
+
+def test_safetensors_folders_are_listed_and_named(tmp_path: Path) -> None:
+    own = write_folder(tmp_path / "own" / "Tiny-Chat")
+    snapshot = tmp_path / "hub/models--org--Other-1B/snapshots" / ("0" * 40)
+    write_folder(snapshot, template=None, hidden_size=32)
+    put(tmp_path / "own/file.gguf")
+    entries = find_models([tmp_path / "own", tmp_path / "hub"], PLENTY, WITHOUT_GPU)
+    found = {entry.name: entry for entry in entries}
+    assert found.keys() == {"Tiny-Chat", "Other-1B", "file.gguf"}
+    chat, other = found["Tiny-Chat"], found["Other-1B"]
+    assert (chat.path, other.path) == (own, snapshot)
+    assert (chat.architecture, chat.quantization, chat.format) == ("llama", "F32", "safetensors")
+    assert (chat.ctx_train, chat.ctx_fit, chat.fits, chat.error) == (1024, 1024, True, None)
+    assert (chat.template, other.template) == (True, False)
+    assert (chat.converts, found["file.gguf"].converts) == (True, False)
+    assert chat.bytes == sum(file.stat().st_size for file in own.glob("*.safetensors"))
+    for asked in ("tiny-chat", "Other", str(own), f"{own}/"):
+        entry = find_model(asked, [tmp_path / "own", tmp_path / "hub"], PLENTY, WITHOUT_GPU)
+        assert entry.path in (own, snapshot)
+
+
+def test_a_folder_around_a_model_folder_names_it(tmp_path: Path) -> None:
+    inner = write_folder(tmp_path / "models--org--Name/snapshots/abc")
+    assert find_model(str(tmp_path / "models--org--Name"), [], PLENTY).path == inner
+
+
+def test_a_folder_is_checked_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.library.this_machine", lambda: WITHOUT_GPU)
+    folder = write_folder(tmp_path / "tiny")
+    facts = inspect(folder)
+    assert json.loads(json.dumps(facts)) == facts
+    assert (facts["format"], facts["layers"], facts["backend"]) == ("safetensors", 2, "llama_cpp")
+    lines = check(folder)
+    assert len(lines) == 4
+    assert "ends with <|end|>, <|im_end|>" in lines[2]
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ModelFileError, match=r"tokenizer\.json"):
+        check(folder)

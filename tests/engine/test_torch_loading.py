@@ -27,7 +27,7 @@ from kernels.quantized_weight import QuantizedWeight
 from models.weights import Weights
 from tests.engine.client_support import ask, said, user
 from tests.models.gguf_bytes import tiny_llama
-from tests.models.hf_folders import VOCAB, change_config, write_folder
+from tests.models.hf_folders import VOCAB, change_config, greedy_answer, write_folder
 from tests.models.peak_bytes import PeakBytes
 
 GREEDY = SamplingOverrides(temperature=0)
@@ -61,23 +61,6 @@ def loaded() -> Iterator[list[Model]]:
         model.close()
 
 
-def expected(
-    folder: Path, messages: list[dict[str, str]], count: int
-) -> tuple[list[int], list[int]]:
-    """Prompt and greedy answer, by transformers."""
-    import transformers
-
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    found = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
-    prompt = found["input_ids"]
-    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|end|>"])
-    said = model.generate(
-        prompt, max_new_tokens=count, do_sample=False, eos_token_id=ends, pad_token_id=ends[0]
-    )
-    return prompt[0].tolist(), said[0, prompt.shape[1] :].tolist()
-
-
 def test_what_is_loaded_is_told(client: EngineClient) -> None:
     found = client.loaded
     assert found is not None
@@ -96,7 +79,7 @@ def test_what_is_loaded_is_told(client: EngineClient) -> None:
 def test_the_worker_answers_as_transformers_does(
     client: EngineClient, folder: Path, question: str
 ) -> None:
-    prompt, answer = expected(folder, [{"role": "user", "content": question}], 24)
+    prompt, answer = greedy_answer(folder, question, 24)
     result = ask(client, question, conversation=question, sampling=GREEDY, max_tokens=24)
     assert list(result.prompt_ids) == prompt
     assert list(result.token_ids) == answer

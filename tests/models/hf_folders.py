@@ -49,3 +49,17 @@ def change_config(folder: Path, **changes: Any) -> None:
     file = folder / "config.json"
     values = {**json.loads(file.read_text()), **changes}
     file.write_text(json.dumps({key: v for key, v in values.items() if v is not None}))
+
+
+def greedy_answer(folder: Path, question: str, count: int) -> tuple[list[int], list[int]]:
+    """Prompt and greedy answer to a first question, by transformers."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    turns = [{"role": "user", "content": question}]
+    found = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_tensors="pt")
+    prompt = found["input_ids"]
+    ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|end|>"])
+    said = model.generate(
+        prompt, max_new_tokens=count, do_sample=False, eos_token_id=ends, pad_token_id=ends[0]
+    )
+    return prompt[0].tolist(), said[0, prompt.shape[1] :].tolist()

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from models.errors import ModelFileError, UnsupportedModel
+from models.templates.formatter import complete_text
 from models.templates.prompt import encode_prompt
 from models.templates.rendered import Rendered
+from models.templates.turns import Turn
 from models.tokenizers.hf_tokenizer import HFTokenizer
 from tests.models.hf_tokenizers import CONTROLS, KINDS, write_tokenizer
 
@@ -222,6 +224,21 @@ def test_many_threads_get_the_same_ids(pairs: Mapping[str, Pair]) -> None:
     expected = [ours.encode(text) for text in texts]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(ours.encode, texts)) == expected
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("folder", ["starter_folder", "window_folder"])
+def test_real_vocabularies_written_by_transformers(
+    request: pytest.FixtureRequest, folder: str
+) -> None:
+    path = request.getfixturevalue(folder)
+    ours, oracle = HFTokenizer(path), AutoTokenizer.from_pretrained(path)
+    for text in NASTY:
+        assert ours.encode(text) == theirs(oracle, text)
+    for text, token_id in ours.control_tokens.items():
+        assert token_id not in ours.encode(f"a{text}b{text}")
+    prompt = encode_prompt(complete_text([Turn("user", "1 + 1")]), ours)
+    assert prompt.ids == tuple(oracle("1 + 1")["input_ids"])
 
 
 @pytest.mark.parametrize(
