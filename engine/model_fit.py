@@ -33,8 +33,14 @@ def fit_of(description: ModelDescription, free_bytes: int, machine: Machine) -> 
         config = decoder_config(description)
         settings = paged_settings(config, device)
         return ModelFit(backend, plan_paged(description, config, device, settings).needed)
-    converts = description.format == "safetensors"
-    if converts:
-        size = int(description.parameters * _Q8_0_BYTES)
-        description = replace(description, weights_bytes=size)
-    return ModelFit(backend, choose_context(description, "auto", free_bytes), converts)
+    if description.format == "safetensors":
+        return ModelFit(backend, converted_context(description, "auto", free_bytes), True)
+    return ModelFit(backend, choose_context(description, "auto", free_bytes))
+
+
+def converted_context(
+    description: ModelDescription, kv_type: str, free_bytes: int, wanted: int | None = None
+) -> ContextChoice:
+    """For a safetensors folder on llama.cpp."""
+    size = int(description.parameters * _Q8_0_BYTES)
+    return choose_context(replace(description, weights_bytes=size), kv_type, free_bytes, wanted)

@@ -72,6 +72,8 @@ def entry_content(entry: ModelEntry, loaded: Loaded | None) -> Content:
     facts = [entry.architecture, entry.quantization, words.size(entry.bytes)]
     if entry.ctx_train:
         facts.append(f"trained on {words.tokens_short(entry.ctx_train)}")
+    if entry.converts:
+        facts.append("converted on first use")
     line = " · ".join(single_line(part, 40) for part in [*facts, entry.source] if part)
     parts: list[tuple[str, str]] = [
         (mark, "$accent"),

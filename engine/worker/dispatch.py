@@ -11,11 +11,13 @@ from pathlib import Path
 from engine.backend_choice import BackendChoice, choose_backend, this_machine
 from engine.error_values import EngineStopped
 from engine.errors import UsageError
-from engine.messages import Load
-from engine.worker.load_parts import Progress
+from engine.messages import Load, LoadOptions
+from engine.model_fit import converted_context
+from engine.worker.load_parts import Place, Progress, check_context, check_memory
 from engine.worker.model import Model
 from models.description import describe
 from models.errors import LoadingStopped
+from models.free_memory import free_memory
 from models.model_description import ModelDescription
 from models.sizes import show_text
 
@@ -58,11 +60,23 @@ def _load_llama(message: Load, description: ModelDescription, progress: Progress
 
     if description.format == "gguf":
         return load_gguf(message, progress)
+    _check(message.options, description)
     path = _converted(message, description, progress)
     model = load_gguf(replace(message, path=str(path)), progress)
     loaded = replace(model.loaded, name=description.name, path=message.path)
     notice = f"Converted once to {loaded.quantization} for llama.cpp: {show_text(str(path))}."
     return _noticed(replace(model, loaded=loaded), notice)
+
+
+def _check(options: LoadOptions, description: ModelDescription) -> None:
+    """What llama.cpp would refuse is refused before minutes go into a conversion."""
+    from engine.backends.llama_cpp.kv_types import find_kv_type
+
+    find_kv_type(options.kv_type)
+    check_context(options.ctx)
+    free_bytes = free_memory()
+    choice = converted_context(description, options.kv_type, free_bytes, options.ctx)
+    check_memory(description, choice, Place("memory", free_bytes), options)
 
 
 def _converted(message: Load, description: ModelDescription, progress: Progress) -> Path:

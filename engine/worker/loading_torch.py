@@ -98,7 +98,12 @@ def _open(job: _Job, progress: Progress, stack: ExitStack) -> Model:
     engine = Engine(
         backend,
         ChatVocabulary(tokenizer, formatter.thinking),
-        replace(config, fingerprint=identity, micro_batch=backend.settings.block),
+        replace(
+            config,
+            fingerprint=identity,
+            chunk=backend.facts.max_rows - backend.facts.max_sequences,
+            micro_batch=backend.settings.block,
+        ),
     )
     return Model(
         loaded=_loaded(job, backend),

@@ -85,8 +85,9 @@ def _special_texts(files: FolderFiles) -> Iterator[str]:
                 yield content
         for name in _LISTED:
             listed = source.get(name)
-            values = listed.values() if isinstance(listed, dict) else listed
-            yield from filter(None, map(token_content, values or ()))
+            values = list(listed.values()) if isinstance(listed, dict) else listed
+            if isinstance(values, list):
+                yield from filter(None, map(token_content, values))
 
 
 def without_prefix(spec: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from models.description import describe
 from models.errors import ModelFileError, UnsupportedModel
 from models.own_decoder import decoder_config, loaded_bytes
 from models.tokenizers.hf_tokenizer import HFTokenizer
-from tests.models.hf_folders import TEMPLATE, VOCAB, change_config, write_folder
+from tests.models.hf_folders import SIZES, TEMPLATE, VOCAB, change_config, write_folder
+from tests.models.refusal import refusal
 
 
 @pytest.fixture(scope="module")
@@ -187,3 +190,41 @@ def test_old_settings_files_may_be_absent(folder: Path) -> None:
     found = describe(folder)
     assert found.template is None
     assert json.loads((folder / "config.json").read_text())["model_type"] == found.architecture
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**40), 2**40),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(-5, 5), max_size=3),
+    st.dictionaries(st.sampled_from(["rope_type", "factor", "content"]), st.text(max_size=4)),
+)
+KEYS = (
+    *SIZES,
+    *("model_type", "architectures", "rope_parameters", "rope_scaling", "rope_theta", "head_dim"),
+    *("hidden_act", "rms_norm_eps", "tie_word_embeddings", "sliding_window", "layer_types"),
+    *("quantization_config", "attention_bias", "torch_dtype", "add_bos_token", "bos_token"),
+    *("chat_template", "added_tokens_decoder", "additional_special_tokens"),
+)
+
+
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from(["config.json", "tokenizer_config.json", "generation_config.json"]),
+    st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3),
+)
+def test_any_value_at_any_key_is_described_or_refused_readably(
+    folder: Path, name: str, changes: dict[str, Any]
+) -> None:
+    file = folder / name
+    before = file.read_text()
+    file.write_text(json.dumps({**json.loads(before), **changes}))
+    try:
+        assert refusal(describe, folder).isprintable()
+        assert refusal(HFTokenizer, folder).isprintable()
+    finally:
+        file.write_text(before)

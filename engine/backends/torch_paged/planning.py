@@ -152,7 +152,9 @@ class _Sizer:
         return self._bytes([demand(span, settings).most for span in self._spans])
 
     def _compute(self, ctx: int) -> int:
-        size = PassSize(self._settings.max_rows, self._settings.max_sequences, ctx)
+        # A draft's rows are wanted too, beside the last row of every sequence.
+        wanted = self._settings.max_sequences + self._settings.spare
+        size = PassSize(self._settings.max_rows, wanted, ctx)
         value_bytes = DTYPE_BYTES[self._settings.dtype]
         return compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
 
