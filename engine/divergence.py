@@ -64,18 +64,25 @@ class Divergence:
 def divergence(reference: Path, other: Path, scratch: Path) -> Divergence:
     """Both files have the same vocabulary; `scratch` is a folder for the scores of the first.
 
-    Raises ModelFileError when llama.cpp does not load one of them, OutOfMemory.
+    Raises ModelFileError when llama.cpp does not load one of them, OutOfMemory, OSError.
     """
+    kept = scratch / "scores"
     with _LoadedFile(reference) as first:
         ids = first.ids(TEXT)[:TOKENS]
-        shape = (len(ids), first.width)
-        kept = np.memmap(scratch / "scores", np.float32, "w+", shape=shape)
-        for index, row in enumerate(first.rows(ids)):
-            kept[index] = row
+        with kept.open("wb") as file:
+            for row in first.rows(ids):
+                file.write(row.tobytes())
     with _LoadedFile(other) as second:
-        pairs = zip(kept, second.rows(ids), strict=True)
+        pairs = zip(_stored_rows(kept, second.width), second.rows(ids), strict=True)
         found = np.array([_compared(one, two) for one, two in pairs])
     return Divergence(float(found[:, 0].mean()), float(found[:, 1].mean()), len(ids))
+
+
+def _stored_rows(path: Path, width: int) -> Iterator[Row]:
+    """Read, not mapped: on a full disk a mapped file would end the process."""
+    with path.open("rb") as file:
+        while raw := file.read(4 * width):
+            yield np.frombuffer(raw, np.float32)
 
 
 def _compared(expected: Row, found: Row) -> tuple[float, float]:
