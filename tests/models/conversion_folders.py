@@ -153,3 +153,17 @@ def half(model: PreTrainedModel) -> PreTrainedModel:
         for parameter in model.parameters():
             parameter.copy_(parameter.half().float())
     return model
+
+
+def rope(**parameters: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_theta": 10_000.0, **parameters}}
+
+
+YARN_ROPE = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
+LLAMA_3_ROPE = rope(
+    rope_type="llama3",
+    factor=8.0,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+    original_max_position_embeddings=32,
+)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import copy
-import errno
-import os
-import shutil
-from collections import namedtuple
-from collections.abc import Callable
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +14,28 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import PreTrainedConfig
 
-from models.conversion import gguf_file
+from models.conversion import gguf_file, rows
 from models.conversion.convert import convert_folder
 from models.conversion.rope_scaling import rope_tensors
 from models.conversion.tensors import Kind
 from models.decoder import Decoder
 from models.description import describe
-from models.errors import LoadingStopped, LocalchatError, ModelFileError, UnsupportedModel
 from models.gguf_config import config_from_gguf
 from models.hf_config import config_from_hf
 from models.loaders.gguf import read_gguf
 from models.loaders.gguf_weights import load_gguf
 from models.loaders.split import read_model
 from tests.models.agreement import Agreement, agreement
-from tests.models.conversion_folders import byte_level, half, tiny_llama, write_model
-from tests.models.hf_models import EXPERTS, FAMILIES, GEMMA, SIZES, hf_logits
+from tests.models.conversion_folders import (
+    LLAMA_3_ROPE,
+    YARN_ROPE,
+    byte_level,
+    half,
+    rope,
+    tiny_llama,
+    write_model,
+)
+from tests.models.hf_models import FAMILIES, GEMMA, SIZES, hf_logits
 from tests.models.llama_logits import LlamaModel
 from tests.models.paged import run_whole
 
@@ -45,18 +48,6 @@ ONE_HEAD: dict[str, Any] = {**GEMMA, "query_pre_attn_scalar": 16}
 PHI: dict[str, Any] = {**SIZES, "hidden_size": 64}
 
 
-def rope(**parameters: Any) -> dict[str, Any]:
-    return {"rope_parameters": {"rope_theta": 10_000.0, **parameters}}
-
-
-YARN = rope(rope_type="yarn", factor=4.0, original_max_position_embeddings=16)
-LLAMA_3 = rope(
-    rope_type="llama3",
-    factor=8.0,
-    low_freq_factor=1.0,
-    high_freq_factor=4.0,
-    original_max_position_embeddings=32,
-)
 LONG_ROPE = rope(
     rope_type="longrope",
     factor=4.0,
@@ -96,10 +87,10 @@ CONFIGS: dict[str, PreTrainedConfig] = {
         **{**ONE_HEAD, "num_hidden_layers": 7}
     ),
     "llama, linear": transformers.LlamaConfig(**SIZES, **rope(rope_type="linear", factor=4.0)),
-    "llama, llama3": transformers.LlamaConfig(**SIZES, **LLAMA_3),
-    "llama, yarn": transformers.LlamaConfig(**SIZES, **YARN),
+    "llama, llama3": transformers.LlamaConfig(**SIZES, **LLAMA_3_ROPE),
+    "llama, yarn": transformers.LlamaConfig(**SIZES, **YARN_ROPE),
     "qwen3, yarn of its own strength": transformers.Qwen3Config(
-        **SIZES, rope_parameters={**YARN["rope_parameters"], "attention_factor": 1.3}
+        **SIZES, rope_parameters={**YARN_ROPE["rope_parameters"], "attention_factor": 1.3}
     ),
     "llama, longrope": transformers.LlamaConfig(**SIZES, **LONG_ROPE),
     "phi3, longrope": transformers.Phi3Config(
@@ -194,66 +185,36 @@ def test_memory_does_not_grow_with_a_matrix(
     assert pieces == whole
 
 
-def test_fp8_matrices_are_multiplied_by_their_scales(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shape", "block"),
+    [((24, 40), [24, 40]), ((1, 1000), None), ((1000, 1000), None)],
+    ids=["of blocks", "of rows", "of the whole"],
+)
+def test_fp8_matrices_are_multiplied_by_their_scales(
+    shape: tuple[int, int], block: list[int] | None, tmp_path: Path
+) -> None:
     model = tiny_llama(tmp_path / "m", hidden_size=64)
     state = load_file(tmp_path / "m" / "model.safetensors")
     for name in [name for name in state if name.endswith("proj.weight")]:
         rows, columns = state[name].shape
-        scale = torch.rand(-(-rows // 24), -(-columns // 40)) + 0.01
-        wide = scale.repeat_interleave(24, 0)[:rows].repeat_interleave(40, 1)[:, :columns]
+        scale = torch.rand(-(-rows // shape[0]), -(-columns // shape[1])) + 0.01
+        wide = scale.repeat_interleave(shape[0], 0)[:rows]
+        wide = wide.repeat_interleave(shape[1], 1)[:, :columns]
         state[name] = (state[name] / wide).clamp(-448, 448).to(torch.float8_e4m3fn)
         state[f"{name}_scale_inv"] = scale
         model.get_parameter(name).data = state[name].float() * wide
     save_file(state, tmp_path / "m" / "model.safetensors")
     config = model.config.to_dict()
-    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [24, 40]}
-    (tmp_path / "m" / "config.json").write_text(transformers.LlamaConfig(**config).to_json_string())
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": block}
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config))
     result = compared(model, convert_folder(tmp_path / "m", tmp_path, "F32"))
     assert result.error < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("config", "named"),
-    [
-        (
-            transformers.LlamaConfig(**SIZES, **rope(rope_type="dynamic", factor=2.0)),
-            "dynamic",
-        ),
-        (transformers.Qwen3Config(**SIZES, **LLAMA_3), "llama3"),
-        (
-            transformers.LlamaConfig(
-                **SIZES, rope_parameters={**YARN["rope_parameters"], "beta_fast": 16.0}
-            ),
-            "yarn",
-        ),
-        (transformers.Gemma2Config(**GEMMA), "attention_scale"),
-        (transformers.Qwen3Config(**SIZES, attention_bias=True), "qkv_bias"),
-        (FAMILIES["qwen3_moe, partly dense"], "norm_topk_prob"),
-        (
-            transformers.Qwen3MoeConfig(
-                **EXPERTS,
-                num_experts=4,
-                moe_intermediate_size=24,
-                norm_topk_prob=True,
-                mlp_only_layers=[1],
-            ),
-            "decoder_sparse_step",
-        ),
-        (transformers.Phi3Config(**SIZES), "head_dim"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_what_a_gguf_file_cannot_say_is_refused_by_name(
-    config: PreTrainedConfig, named: str, tmp_path: Path
-) -> None:
-    write_model(tmp_path / "m", config, byte_level("llama-bpe"))
-    with pytest.raises(UnsupportedModel, match=named):
-        convert_folder(tmp_path / "m", tmp_path / "out", "F32")
-    assert left(tmp_path / "out") == []
-
-
-def left(folder: Path) -> list[str]:
-    return sorted(os.listdir(folder)) if folder.exists() else []
+def test_every_8_bit_value_is_right() -> None:
+    codes = torch.arange(256, dtype=torch.uint8)
+    expected = codes.view(torch.float8_e4m3fn).float().numpy()
+    np.testing.assert_array_equal(rows._e4m3(), expected)
 
 
 def test_a_window_that_llama_cpp_does_not_know_limits_the_context(tmp_path: Path) -> None:
@@ -264,96 +225,8 @@ def test_a_window_that_llama_cpp_does_not_know_limits_the_context(tmp_path: Path
 
 
 def test_llama_3s_divisors_are_those_of_transformers() -> None:
-    config = transformers.LlamaConfig(**SIZES, **LLAMA_3)
+    config = transformers.LlamaConfig(**SIZES, **LLAMA_3_ROPE)
     scaled = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(config).inv_freq
     plain = 10_000.0 ** -(torch.arange(0, 16, 2) / 16)
     found = rope_tensors(config_from_hf(config.to_dict()))["rope_freqs.weight"]
     np.testing.assert_allclose(found, (plain / scaled).numpy(), rtol=1e-5)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    tiny_llama(tmp_path / "m")
-    return tmp_path / "m"
-
-
-def test_it_tells_how_far_it_is(folder: Path, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    path = convert_folder(folder, tmp_path, "F16", lambda *two: seen.append(two) or True)
-    assert seen == sorted(seen)
-    assert seen[-1][0] == seen[-1][1] <= path.stat().st_size
-    assert path.name == "m-F16.gguf"
-
-
-def test_name_license_and_size_are_in_the_file(folder: Path, tmp_path: Path) -> None:
-    (folder / "README.md").write_text("---\nlanguage: en\nlicense: apache-2.0\n---\n# A model\n")
-    file = read_gguf(convert_folder(folder, tmp_path, "Q8_0"))
-    found = {key: file.metadata[f"general.{key}"] for key in ("name", "license", "file_type")}
-    assert found == {"name": "m", "license": "apache-2.0", "file_type": 7}
-    assert file.metadata["general.size_label"] == "108K"
-    assert describe(file.path).quantization == "Q8_0"
-
-
-@pytest.mark.parametrize("calls", [1, 7])
-def test_stopped_it_leaves_nothing(folder: Path, tmp_path: Path, calls: int) -> None:
-    answers = iter([True] * (calls - 1) + [False])
-    with pytest.raises(LoadingStopped):
-        convert_folder(folder, tmp_path / "out", "F16", lambda *_: next(answers))
-    assert left(tmp_path / "out") == []
-
-
-def test_without_room_it_tells_the_figures_and_writes_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**6, 10**6 - 123, 123))
-    with pytest.raises(LocalchatError, match=r"needs 1\.\d MB.* has 123 bytes"):
-        convert_folder(folder, tmp_path / "out", "F16")
-    assert left(tmp_path / "out") == []
-
-
-def test_a_disk_that_fills_up_is_named_and_left_as_it_was(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("models.conversion.convert.write_tensors", full)
-    with pytest.raises(LocalchatError, match=r"m-F16\.gguf cannot be written.*No space"):
-        convert_folder(folder, tmp_path / "out", "F16")
-    assert left(tmp_path / "out") == []
-
-
-def test_a_folder_that_cannot_be_written_is_named(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(LocalchatError, match="cannot be written"):
-        convert_folder(folder, tmp_path / "file", "F16")
-
-
-def test_the_old_file_stays_until_the_new_one_is_whole(folder: Path, tmp_path: Path) -> None:
-    path = convert_folder(folder, tmp_path, "F16")
-    before = path.read_bytes()
-    with pytest.raises(LoadingStopped):
-        convert_folder(folder, tmp_path, "F16", lambda done, total: done < 9000)
-    assert path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        (lambda state: state.pop("model.layers.0.mlp.up_proj.weight"), "up_proj"),
-        (lambda state: state.update({"model.layers.0.extra.weight": torch.ones(2)}), "extra"),
-        (lambda state: state["model.norm.weight"].fill_(float("nan")), "output_norm"),
-        (lambda state: state["model.embed_tokens.weight"].fill_(1e6), "token_embd.*BF16"),
-    ],
-    ids=["missing", "unknown", "nan", "too large for 16 bit"],
-)
-def test_weights_that_are_not_right_are_refused_by_name(
-    folder: Path, tmp_path: Path, change: Callable[[dict[str, Any]], Any], named: str
-) -> None:
-    state = load_file(folder / "model.safetensors")
-    change(state)
-    save_file(state, folder / "model.safetensors")
-    with pytest.raises((ModelFileError, UnsupportedModel), match=named):
-        convert_folder(folder, tmp_path / "out", "F16")
-    assert left(tmp_path / "out") == []
