@@ -25,7 +25,6 @@ from models.loaders.steps import Source, plan_steps
 from models.parameters import Slot, parameter_shapes
 
 Kind = Literal["Q8_0", "F16", "BF16", "F32"]
-KINDS: tuple[Kind, ...] = ("Q8_0", "F16", "BF16", "F32")
 
 
 @dataclass(frozen=True)
@@ -188,11 +187,9 @@ def gguf_name(slot: Slot) -> str:
     """By the gguf package's table."""
     import gguf
 
-    tensors: Any = gguf.MODEL_TENSOR
-    field, _, bias = slot.field.partition("_bias")
-    suffix = "bias" if slot.field.endswith("_bias") else "weight"
-    del bias
-    name: str = gguf.TENSOR_NAMES[tensors[FIELDS[field]]]
+    field = slot.field.removesuffix("_bias")
+    suffix = "weight" if field == slot.field else "bias"
+    name: str = gguf.TENSOR_NAMES[gguf.MODEL_TENSOR[FIELDS[field]]]
     return f"{name.format(bid=slot.layer)}.{suffix}"
 
 
