@@ -82,9 +82,8 @@ def _list(args: argparse.Namespace, console: Console) -> int:
         console.line(listing(entries))
     else:
         console.note("No model was found.")
-        console.note(
-            f"  Put .gguf files or safetensors folders into {paths.models}, or name one with -m PATH."
-        )
+        console.note(f"  Put .gguf files or safetensors folders into {paths.models},")
+        console.note("  or name one with -m PATH.")
         console.note('  A small one to start with: pip install "localchat[starter]"')
     return 0
 
