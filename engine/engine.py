@@ -28,11 +28,11 @@ from engine.events import (
 )
 from engine.failure import NOT_FINITE, no_room, refusal
 from engine.invariants import check
+from engine.next_tokens import next_tokens
 from engine.outcome import result_of
 from engine.output.answer import AnswerText
-from engine.output.changes import LogitChanges, penalises
+from engine.output.changes import penalises
 from engine.output.recent import RecentTokens
-from engine.output.sampler import NotFinite, ScoresAt, sample
 from engine.output.text_stream import half_character
 from engine.output.thinking import Split
 from engine.rates import Rates
@@ -194,7 +194,7 @@ class Engine:
         if scores is None:
             return []
         return [
-            (piece, self._next_tokens(piece, scores, index))
+            (piece, next_tokens(piece, scores, index))
             for index, piece in enumerate(plan.pieces)
             if piece.wants_scores
         ]
@@ -211,30 +211,6 @@ class Engine:
         return events
 
     # ---- parts of the story
-
-    def _next_tokens(self, piece: Piece, scores: Scores, index: int) -> list[int | None]:
-        """One token, and one more behind each drafted token that is just the one sampled."""
-        sequence, last = piece.sequence, len(piece.draft)
-        tokens: list[int | None] = []
-        for number in range(last + 1):
-            place = ScoresAt(scores, index, number - last - 1)
-            token = self._next_token(sequence, place, sequence.sampled + number)
-            tokens.append(token)
-            if token is None:
-                break
-            if sequence.recent is not None:
-                sequence.recent.push(token)
-            if number < last and token != piece.draft[number]:
-                break
-        return tokens
-
-    def _next_token(self, sequence: Sequence, scores: ScoresAt, number: int) -> int | None:
-        counts = {} if sequence.recent is None else sequence.recent.counts
-        sampling = sequence.request.sampling
-        try:
-            return sample(scores, sampling, LogitChanges(sampling, counts), number)
-        except NotFinite:
-            return None
 
     def _advance(self, sequence: Sequence, tokens: list[int | None]) -> list[Event]:
         """Take the sampled tokens over, up to the first that ends the answer."""
