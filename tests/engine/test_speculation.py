@@ -286,6 +286,33 @@ def test_after_an_interruption_behind_any_token(
     assert run(rig, request_)[0].token_ids == plain.token_ids
 
 
+@pytest.mark.parametrize("kind", ["any length", "window"])
+def test_a_cancel_right_after_an_interruption_keeps_no_guess(kind: str) -> None:
+    for call in range(1, 12):
+        for written in range(8):
+            faults = Faults(interrupt_at={call: written})
+            rig = rig_of(kind, script=[[*PASSAGE]], faults=faults)
+            rig.engine.submit(COPY)
+            while len(rig.backend.forwards) <= call:
+                checked_step(rig)
+            rig.engine.cancel("copy")
+            while rig.engine.busy:
+                checked_step(rig)
+            kept = rig.engine.export("chat")
+            assert kept is not None
+            said = rig.result("copy").token_ids
+            assert kept.ids == (*COPY.ids, *said)[: len(kept.ids)]
+            assert not said or len(kept.ids) >= len(COPY.ids) + len(said) - 1
+
+
+def test_where_there_is_room_for_one_token_only_it_is_written_alone() -> None:
+    room = Faults(room_tokens=len(COPY.ids) + len(PASSAGE))
+    rig = rig_of(script=[[*PASSAGE]], faults=room)
+    assert run(rig, COPY)[0].token_ids == (*PASSAGE, END)
+    assert drafted(rig.backend)
+    assert max(sum(len(row.ids) for row in rows) for rows in rig.backend.forwards[-2:]) == 1
+
+
 @settings(max_examples=60, deadline=None)
 @given(requests(), st.integers(1, 40), st.sampled_from(["any length", "window"]))
 def test_scores_that_are_no_numbers_end_it_at_the_same_token(
