@@ -170,7 +170,7 @@ def decode_attention(
     `rows`: the most new tokens that a sequence has. Rows of length 0 become zeros; rows that belong
     to no sequence are left undefined. `partial`: room of an earlier call.
     """
-    layout, plan = pool.layout, splitting or splitting_for(pool.layout)
+    layout, plan = pool.layout, splitting or splitting_for(pool.layout.head_size)
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     views = kv_views(pool, layer)

@@ -17,7 +17,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.kv_layout import VALUE_BITS, KVLayout
 from kernels.triton.rotation import rotated
 
 UNSEEN = tl.constexpr(-1e30)
@@ -37,13 +36,13 @@ class Splitting:
     stages: int = 2
 
 
-def splitting_for(layout: KVLayout) -> Splitting:
-    """A tile of 128 keys costs the fewest instructions a byte; where two stages of it don't fit the
-    99 KiB of shared memory of consumer devices, three stages of half of it do.
+def splitting_for(size: int) -> Splitting:
+    """For heads of `size` dims.
+
+    A tile of 128 keys costs the fewest instructions a byte. Of wide heads it neither fits the 99
+    KiB of shared memory of consumer devices nor their registers; half of it does.
     """
-    k_bytes = layout.head_size * VALUE_BITS[layout.format.k] // 8
-    is_wide = layout.head_size > 128 and (k_bytes > 256 or layout.format.v != "int8")
-    return Splitting(tile=64, stages=3) if is_wide else Splitting()
+    return Splitting() if size <= 128 else Splitting(tile=64, stages=3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""Machine code of every kernel: nothing spills, it fits, hot loops load 16 bytes at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kernels.triton import meta
+from tests.kernels.triton.dry_run import ARCHITECTURES, Launch, dry_run
+from tests.kernels.triton.machine_code import (
+    MATRIX,
+    NARROW_LOAD,
+    SHARED_LIMIT,
+    WIDE_LOAD,
+    MachineCode,
+    count,
+    machine_code,
+)
+
+SCALE_LOADS = 8
+"""Narrow loads a thread and tile: of scales, which lie two bytes each."""
+ELEMENT_BITS = {"bf16": 16, "q8": 8, "fp8": 8}
+LEAST_FP8 = 89
+
+
+def cases(*kinds: tuple[str, int]) -> list[tuple[int, str, int]]:
+    """(architecture, format, head size); fp8 exists from 8.9 on."""
+    return [
+        (architecture, name, size)
+        for architecture in ARCHITECTURES
+        for name, size in kinds
+        if name != "fp8" or architecture >= LEAST_FP8
+    ]
+
+
+def checked(launch: Launch, architecture: int) -> MachineCode:
+    """What holds for every kernel."""
+    code = machine_code(launch.kernel)
+    assert code.spills == 0
+    assert code.shared <= SHARED_LIMIT[architecture]
+    return code
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name", "size"),
+    cases(("bf16", 128), ("q8", 128), ("q8", 256), ("fp8", 128), ("k8v4", 128)),
+)
+def test_store(architecture: int, name: str, size: int) -> None:
+    with dry_run(architecture) as launches:
+        meta.store(name, size)
+    (launch,) = launches
+    code = checked(launch, architecture)
+    assert count(WIDE_LOAD, code.body) >= 4
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name", "size"),
+    cases(("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("bf16", 256),
+          ("q8", 256)),
+)  # fmt: skip
+def test_decode(architecture: int, name: str, size: int) -> None:
+    with dry_run(architecture) as launches:
+        meta.decode(name, size)
+    attention, merge = launches
+    checked(merge, architecture)
+    code = checked(attention, architecture)
+    assert count(MATRIX, code.loop) > 0
+    scales = 0 if name == "bf16" else SCALE_LOADS
+    assert count(NARROW_LOAD, code.loop) <= scales
+    # Every byte of the K and V tiles comes through 16-byte loads.
+    tile = attention.kernel.src.constants[tile_index(attention)]
+    expected = 2 * tile * size * ELEMENT_BITS[name] // 8 // 16 // code.threads
+    assert count(WIDE_LOAD, code.loop) >= expected
+
+
+def tile_index(launch: Launch) -> tuple[int]:
+    return (launch.kernel.src.fn.arg_names.index("TILE"),)

@@ -1,0 +1,45 @@
+"""Arguments of the ops as tensors with shapes and no numbers, in the shapes of an 8B model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from kernels.kv_layout import KV_FORMATS, KVLayout
+from kernels.kv_pool import KVPool
+from kernels.qkv_store import HeadNorms
+from kernels.triton.decode_attention import decode_attention
+from kernels.triton.qkv_store import store_qkv
+
+HEADS, KV_HEADS = 32, 8
+
+
+def tensor(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    return torch.empty(*shape, dtype=dtype, device="meta")
+
+
+def integers(*shape: int) -> Tensor:
+    return tensor(*shape, dtype=torch.int64)
+
+
+def pool(name: str, size: int) -> KVPool:
+    layout = KVLayout(KV_FORMATS[name], 2, KV_HEADS, size)
+    return KVPool(layout, tensor(64, layout.record_bytes, dtype=torch.uint8))
+
+
+def store(name: str, size: int, tokens: int = 5) -> Tensor:
+    """q, k and v as parts of one projection, with norms and angles."""
+    wide = tensor(tokens, (HEADS + 2 * KV_HEADS) * size).unflatten(1, (-1, size))
+    q, k, v = wide.split([HEADS, KV_HEADS, KV_HEADS], 1)
+    norms = HeadNorms(tensor(size), tensor(size), 1e-6)
+    angle = tensor(tokens, size // 2, dtype=torch.float32)
+    slots = integers(tokens)
+    return store_qkv(q, k, v, pool(name, size), 1, slots, None, norms, (angle, angle))
+
+
+def decode(
+    name: str, size: int, batch: int = 5, rows: int = 1, window: int | None = None
+) -> Tensor:
+    q = tensor(batch * rows, HEADS, size)
+    place = (pool(name, size), 1, integers(batch + 1), integers(batch), integers(batch, 65))
+    return decode_attention(q, *place, size**-0.5, window, rows=rows)

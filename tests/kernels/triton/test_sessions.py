@@ -1,0 +1,34 @@
+"""Runs the Triton tests, each kind in the process it needs: interpreted, and compiled."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CACHE = ROOT / "build" / "triton"
+"""Compiled kernels, kept between runs."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton has no wheel for this system")
+@pytest.mark.parametrize(("kind", "interpret"), [("interpreted", "1"), ("compiled", "0")])
+def test_session_passes(kind: str, interpret: str) -> None:
+    settings = {
+        "TRITON_INTERPRET": interpret,
+        "TRITON_CACHE_DIR": str(CACHE),
+        "TRITON_DEFAULT_FP_FUSION": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, str(Path(__file__).parent / kind)],
+        cwd=ROOT,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
