@@ -2,12 +2,7 @@
 
 The op of `kernels/attention.py` for decode, for checks of drafts, and for a short prompt behind a
 long prefix. A program does one share of the keys for all query heads of a KV head, so that K and V
-are read once: rows of its tile are (token, head of the group). Scores, softmax and sums are
-float32; products are taken in fp16 for K and V in fp16, in bf16 for the others.
-
-Scales never touch a K or V tile: that of K multiplies the column of scores, that of V the column of
-weights. V in 8 bits lies transposed in its block (`kv_layout.py`): the second product needs
-neighbouring tokens in one register.
+are read once: rows of its tile are (token, head of the group).
 """
 
 # Triton publishes no types, and reads annotations of kernels as its own.
@@ -23,8 +18,8 @@ from torch import Tensor
 
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.triton.paged_keys import attend_keys
 from kernels.triton.splits import (
-    UNSEEN,
     Partial,
     Splitting,
     keys_of_split,
@@ -38,37 +33,7 @@ LEAST_ROWS = 16
 """Rows of the smallest matrix instruction."""
 MOST_ROWS = 64
 """Rows of a tile that still stay in registers."""
-LOG2_E = tl.constexpr(1.4426950408889634)
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
-
-
-@triton.jit
-def seen_scores(
-    scores, key, position, cap, WINDOW: tl.constexpr, HAS_CAP: tl.constexpr
-):  # fmt: skip
-    """Scores [ROWS, TILE] capped, as powers of two, those of keys that a row doesn't see UNSEEN."""
-    if HAS_CAP:
-        # cap * tanh(scores / cap)
-        scores = cap * (1.0 - 2.0 / (tl.exp2(scores * (2.0 * LOG2_E / cap)) + 1.0))
-    seen = key[None, :] <= position[:, None]
-    if WINDOW > 0:
-        seen = seen & (key[None, :] > position[:, None] - WINDOW)
-    return tl.where(seen, scores * LOG2_E, UNSEEN)
-
-
-@triton.jit
-def loaded(p, m, IS_WHOLE: tl.constexpr):
-    """A tile; `m` masks the dims that pad a head to a power of two."""
-    if IS_WHOLE:
-        return tl.load(p)
-    else:
-        return tl.load(p, mask=m, other=0.0)
-
-
-@triton.jit
-def scales(p, m_key):
-    """float32; free tokens may have NaN."""
-    return tl.load(p, mask=m_key, other=0.0).to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["table_step"])
@@ -99,49 +64,14 @@ def decode_attention_kernel(
     q = tl.load(p_q + row[:, None] * SIZE + d[None, :], mask=m_row[:, None] & m_dim, other=0.0)
     q = q.to(COMPUTED)
     p_table += i_b.to(tl.int64) * table_step
-    p_k += i_kv * (BLOCK * SIZE)
-    p_v += i_kv * (BLOCK * SIZE)
-    best = tl.full((ROWS,), UNSEEN, tl.float32)
-    total = tl.zeros((ROWS,), tl.float32)
-    out = tl.zeros((ROWS, WIDTH), tl.float32)
-    for start_of_tile in tl.range(start, end, TILE, num_stages=STAGES):
-        key = start_of_tile + tl.arange(0, TILE)
-        m_key = (key >= low) & (key < length)
-        # The bound is put on block numbers: one on keys would cost the wide loads.
-        block = tl.load(p_table + tl.minimum(key // BLOCK, (length - 1) // BLOCK)).to(tl.int64)
-        at = key % BLOCK
-        p_keys = p_k + (block * k_step)[:, None] + at[:, None] * SIZE + d[None, :]
-        k = loaded(p_keys, m_dim[None, :], WIDTH == SIZE)
-        scores = tl.dot(q, tl.trans(k.to(COMPUTED)))
-        if p_k_scale is not None:
-            p_scales = p_k_scale + block * k_scale_step + i_kv * BLOCK + at
-            scores = scores * (scales(p_scales, m_key) * scale)[None, :]
-        else:
-            scores = scores * scale
-        scores = seen_scores(scores, key, position, cap, WINDOW, HAS_CAP)
-        new_best = tl.maximum(best, tl.max(scores, 1))
-        weight = tl.exp2(scores - new_best[:, None])
-        kept = tl.exp2(best - new_best)
-        best = new_best
-        total = total * kept + tl.sum(weight, 1)
-        out = out * kept[:, None]
-        if p_v_scale is not None:
-            p_values = p_v + (block * v_step)[None, :] + d[:, None] * BLOCK + at[None, :]
-            v = loaded(p_values, m_dim[:, None], WIDTH == SIZE).to(COMPUTED)
-            if V_KIND == "fp8":
-                # Free bytes may be NaN, which no weight of 0 makes harmless.
-                v = tl.where(m_key[None, :], v, 0.0)
-            p_scales = p_v_scale + block * v_scale_step + i_kv * BLOCK + at
-            weight = weight * scales(p_scales, m_key)[None, :]
-            out = tl.dot(weight.to(COMPUTED), tl.trans(v), out)
-        else:
-            p_values = p_v + (block * v_step)[:, None] + at[:, None] * SIZE + d[None, :]
-            v = tl.load(p_values, mask=m_key[:, None] & m_dim[None, :], other=0.0)
-            out = tl.dot(weight.to(v.dtype), v, out)
-    out = out / total[:, None]
+    weight, out = attend_keys(
+        q, position, low, start, end, length, i_kv, p_k, p_v, p_k_scale, p_v_scale, p_table,
+        k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+        ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+    )  # fmt: skip
     p_rows = p_partial + row[:, None] * (SPLITS * SIZE) + i_split * SIZE + d[None, :]
     tl.store(p_rows, out, mask=m_row[:, None] & m_dim[None, :])
-    tl.store(p_weight + row * SPLITS + i_split, best + tl.log2(total), mask=m_row)
+    tl.store(p_weight + row * SPLITS + i_split, weight, mask=m_row)
 
 
 def can_decode(pool: KVPool, heads: int, rows: int) -> bool:

@@ -17,12 +17,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.triton.paged_keys import UNSEEN
 from kernels.triton.rotation import rotated
-
-UNSEEN = tl.constexpr(-1e30)
-"""Score of a key that a row doesn't see. Infinity would make NaN of a tile that is unseen as a
-whole.
-"""
 
 
 @dataclass(frozen=True, slots=True)

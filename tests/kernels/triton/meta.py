@@ -9,6 +9,7 @@ from kernels.kv_layout import KV_FORMATS, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.qkv_store import HeadNorms
 from kernels.triton.decode_attention import decode_attention
+from kernels.triton.prefill_attention import prefill_attention
 from kernels.triton.qkv_store import store_qkv
 
 HEADS, KV_HEADS = 32, 8
@@ -43,3 +44,9 @@ def decode(
     q = tensor(batch * rows, HEADS, size)
     place = (pool(name, size), 1, integers(batch + 1), integers(batch), integers(batch, 65))
     return decode_attention(q, *place, size**-0.5, window, rows=rows)
+
+
+def prefill(name: str, size: int, tokens: int = 512, window: int | None = None) -> Tensor:
+    q = tensor(tokens, HEADS, size)
+    place = (pool(name, size), 1, integers(2), integers(1), integers(1, 65))
+    return prefill_attention(q, *place, size**-0.5, window, rows=tokens)

@@ -50,9 +50,14 @@ def test_decode_is_two_launches() -> None:
     assert names(lambda: meta.decode("q8", 128)) == ["decode_attention_kernel", "merge_kernel"]
 
 
+def test_prefill_is_one_launch() -> None:
+    assert names(lambda: meta.prefill("bf16", 128)) == ["prefill_attention_kernel"]
+
+
 def test_numbers_of_tokens_share_a_variant() -> None:
     assert variants(*(lambda n=n: meta.store("q8", 128, n) for n in (1, 5, 16, 17, 512))) == 1
     assert variants(*(lambda n=n: meta.decode("q8", 128, n) for n in (1, 5, 16, 17))) == 2
+    assert variants(*(lambda n=n: meta.prefill("bf16", 128, n) for n in (5, 16, 512))) == 1
 
 
 def test_a_dry_run_lists_grid_and_variant() -> None:

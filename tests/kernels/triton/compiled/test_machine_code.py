@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kernels.triton import meta
@@ -20,6 +22,8 @@ SCALE_LOADS = 8
 """Narrow loads a thread and tile: of scales, which lie two bytes each."""
 ELEMENT_BITS = {"bf16": 16, "q8": 8, "fp8": 8}
 LEAST_FP8 = 89
+HOPPER = 90
+WARP_GROUP_MATRIX = re.compile(r"\bHGMMA\b")
 
 
 def cases(*kinds: tuple[str, int]) -> list[tuple[int, str, int]]:
@@ -70,6 +74,21 @@ def test_decode(architecture: int, name: str, size: int) -> None:
     tile = attention.kernel.src.constants[tile_index(attention)]
     expected = 2 * tile * size * ELEMENT_BITS[name] // 8 // 16 // code.threads
     assert count(WIDE_LOAD, code.loop) >= expected
+
+
+@pytest.mark.parametrize(
+    ("architecture", "name", "size"), cases(("bf16", 64), ("bf16", 128), ("bf16", 256))
+)
+def test_prefill(architecture: int, name: str, size: int) -> None:
+    with dry_run(architecture) as launches:
+        meta.prefill(name, size)
+    (launch,) = launches
+    code = checked(launch, architecture)
+    assert count(MATRIX, code.loop) > 0
+    assert count(NARROW_LOAD, code.loop) == 0
+    assert count(WIDE_LOAD, code.loop) > 0
+    # Warp groups multiply from shared memory.
+    assert (count(WARP_GROUP_MATRIX, code.loop) > 0) == (architecture == HOPPER)
 
 
 def tile_index(launch: Launch) -> tuple[int]:

@@ -1,0 +1,147 @@
+"""Attention of many new tokens of each sequence over its paged KV, their own included.
+
+The op of `kernels/attention.py` for prompts. A program does some tokens of one sequence with all
+query heads of a KV head, so that a tile of K and V serves the whole group; it walks from the first
+key that its oldest token sees to its youngest token.
+"""
+
+# Triton publishes no types, and reads annotations of kernels as its own.
+# mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from kernels.kv_pool import KVPool
+from kernels.kv_views import kv_views
+from kernels.triton.paged_keys import attend_keys
+
+FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTile:
+    """`rows`: tokens times heads of a group, that padded to a power of two; `keys` of a step."""
+
+    rows: int = 128
+    keys: int = 64
+    warps: int = 8
+    stages: int = 2
+
+
+def tile_for(size: int) -> PrefillTile:
+    """For heads of `size` dims: what neither spills nor needs more than 99 KiB."""
+    return PrefillTile() if size <= 128 else PrefillTile(rows=64, keys=32)
+
+
+@triton.jit(do_not_specialize=["table_step"])
+def prefill_attention_kernel(
+    p_q, p_k, p_v, p_k_scale, p_v_scale, p_first_row, p_lengths, p_table, p_out,
+    table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+    HEADS: tl.constexpr, GROUP: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr,
+    WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, WINDOW: tl.constexpr,
+    HAS_CAP: tl.constexpr, K_KIND: tl.constexpr, V_KIND: tl.constexpr,
+    TILE: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    """PADDED: heads of a group, up to a power of two. Steps are elements, as for decode."""
+    TOKENS: tl.constexpr = ROWS // PADDED
+    # The youngest tokens have the longest way: they start first.
+    i_tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    i_kv, i_b = tl.program_id(1), tl.program_id(2)
+    first = tl.load(p_first_row + i_b).to(tl.int32)
+    new = tl.load(p_first_row + i_b + 1).to(tl.int32) - first
+    length = tl.load(p_lengths + i_b).to(tl.int32)
+    oldest = i_tile * TOKENS
+    if oldest >= new:
+        return
+    COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" else tl.bfloat16
+    r = tl.arange(0, ROWS)
+    d = tl.arange(0, WIDTH)
+    token = oldest + r // PADDED
+    position = length - new + token
+    row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % PADDED
+    m = ((token < new) & (r % PADDED < GROUP))[:, None] & (d < SIZE)[None, :]
+    q = tl.load(p_q + row[:, None] * SIZE + d[None, :], mask=m, other=0.0).to(COMPUTED)
+    low = 0
+    if WINDOW > 0:
+        low = tl.maximum(length - new + oldest - WINDOW + 1, 0)
+    end = tl.minimum(length - new + oldest + TOKENS, length)
+    _, out = attend_keys(
+        q, position, low, low // TILE * TILE, end, length, i_kv,
+        p_k, p_v, p_k_scale, p_v_scale, p_table + i_b.to(tl.int64) * table_step,
+        k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+        ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+    )  # fmt: skip
+    tl.store(p_out + row[:, None] * SIZE + d[None, :], out.to(p_out.dtype.element_ty), mask=m)
+
+
+def can_prefill(pool: KVPool, heads: int) -> bool:
+    """Whether there is a kernel for the pool's format and the heads."""
+    layout = pool.layout
+    fits = heads // layout.kv_heads <= tile_for(layout.head_size).rows
+    return fits and layout.format.name in FORMATS and layout.head_size % 16 == 0
+
+
+def prefill_attention(
+    q: Tensor,
+    pool: KVPool,
+    layer: int,
+    first_row: Tensor,
+    lengths: Tensor,
+    table: Tensor,
+    scale: float,
+    window: int | None = None,
+    cap: float | None = None,
+    rows: int = 1,
+    tile: PrefillTile | None = None,
+) -> Tensor:
+    """As `paged_attention`, with q [T, H, D] dense and rotated like the K that is stored.
+
+    `rows`: the most new tokens that a sequence has. Rows of no sequence are left undefined.
+    """
+    layout, plan = pool.layout, tile or tile_for(pool.layout.head_size)
+    _, heads, size = q.shape
+    group = heads // layout.kv_heads
+    padded = triton.next_power_of_2(group)
+    views = kv_views(pool, layer)
+    out = torch.empty_like(q)
+    grid = (triton.cdiv(rows, plan.rows // padded), layout.kv_heads, lengths.shape[0])
+    prefill_attention_kernel[grid](
+        p_q=q,
+        p_k=views.k,
+        p_v=views.v,
+        p_k_scale=views.k_scale,
+        p_v_scale=views.v_scale,
+        p_first_row=first_row,
+        p_lengths=lengths,
+        p_table=table,
+        p_out=out,
+        table_step=table.stride(0),
+        k_step=views.k.stride(0),
+        v_step=views.v.stride(0),
+        k_scale_step=views.k_scale.stride(0) if views.k_scale is not None else 0,
+        v_scale_step=views.v_scale.stride(0) if views.v_scale is not None else 0,
+        scale=scale,
+        cap=cap or 0.0,
+        HEADS=heads,
+        GROUP=group,
+        PADDED=padded,
+        SIZE=size,
+        WIDTH=triton.next_power_of_2(size),
+        BLOCK=layout.block,
+        ROWS=plan.rows,
+        WINDOW=window or 0,
+        HAS_CAP=cap is not None,
+        K_KIND=layout.format.k,
+        V_KIND=layout.format.v,
+        TILE=plan.keys,
+        STAGES=plan.stages,
+        num_warps=plan.warps,
+    )
+    return out

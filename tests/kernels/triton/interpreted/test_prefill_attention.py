@@ -1,0 +1,82 @@
+"""Prefill attention against the torch reference on the same pool, whose free bytes are NaN."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.triton.prefill_attention import PrefillTile, can_prefill, prefill_attention
+from tests.kernels.pools import Stored, poisoned_pool, stored
+from tests.kernels.triton.attention_checks import ERROR, Compared, compared, queries
+
+SMALL = PrefillTile(rows=32, keys=32, warps=4)
+LENGTHS, NEW = [20, 33, 70], [20, 13, 6]
+"""A prompt of its own, one behind a prefix that ends inside a block, and one that is mostly hit."""
+
+
+def prefilled(
+    kept: Stored, q: Tensor, new: list[int], *options: object, tile: PrefillTile = SMALL
+) -> Compared:
+    return compared(prefill_attention, kept, q, new, *options, tile=tile)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16", "k8", "q8", "fp8"])
+def test_every_format(name: str) -> None:
+    kept = stored(name, LENGTHS)
+    assert prefilled(kept, queries(kept, sum(NEW), 4), NEW).error < ERROR[name]
+
+
+@pytest.mark.parametrize("name", ["bf16", "q8"])
+@pytest.mark.parametrize("size", [80, 96, 128, 256])
+def test_other_head_sizes(name: str, size: int) -> None:
+    kept = stored(name, [40, 9], size=size)
+    assert prefilled(kept, queries(kept, 22, 4), [17, 5]).error < ERROR[name]
+
+
+@pytest.mark.parametrize(("heads", "kv_heads"), [(2, 2), (6, 2), (9, 3), (7, 1), (32, 2)])
+def test_groups_of_heads(heads: int, kv_heads: int) -> None:
+    kept = stored("bf16", [33], kv_heads=kv_heads)
+    assert prefilled(kept, queries(kept, 9, heads), [9]).error < ERROR["bf16"]
+
+
+@pytest.mark.parametrize(
+    ("name", "window"), [("bf16", 1), ("bf16", 7), ("bf16", 40), ("q8", 17), ("fp8", 7)]
+)
+def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
+    kept = stored(name, LENGTHS)
+    tables = kept.tables.clone()
+    for b, (length, new) in enumerate(zip(LENGTHS, NEW, strict=True)):
+        tables[b, : max(0, length - new + 1 - window) // 16] = 0
+    kept = replace(kept, tables=tables)
+    assert prefilled(kept, queries(kept, sum(NEW), 4), NEW, window).error < ERROR[name]
+
+
+def test_soft_cap() -> None:
+    kept = stored("bf16", LENGTHS)
+    assert prefilled(kept, queries(kept, sum(NEW), 4) * 8, NEW, None, 5.0).error < ERROR["bf16"]
+
+
+@pytest.mark.parametrize(("rows", "keys", "block"), [(16, 16, 64), (64, 64, 16), (128, 64, 64)])
+def test_tiles_smaller_and_larger_than_a_block(rows: int, keys: int, block: int) -> None:
+    kept = stored("bf16", [100], block=block)
+    tile = PrefillTile(rows, keys, warps=4)
+    assert prefilled(kept, queries(kept, 37, 4), [37], tile=tile).error < ERROR["bf16"]
+
+
+@pytest.mark.parametrize("name", ["bf16", "q8"])
+def test_a_prompt_alone_is_bitwise_the_prompt_among_others(name: str) -> None:
+    kept = stored(name, LENGTHS)
+    q = queries(kept, sum(NEW), 4)
+    together = prefilled(kept, q, NEW).found.split(NEW)
+    for b, rows in enumerate(q.split(NEW)):
+        one = replace(kept, k=kept.k[b : b + 1], tables=kept.tables[b : b + 1])
+        assert torch.equal(prefilled(one, rows, [NEW[b]]).found, together[b])
+
+
+def test_a_shape_without_a_kernel_is_named() -> None:
+    assert can_prefill(poisoned_pool("q8", 2), heads=32)
+    assert not can_prefill(poisoned_pool("f32", 2), heads=32)
+    assert not can_prefill(poisoned_pool("q8", 2, size=72), heads=32)
