@@ -138,11 +138,17 @@ def _feed_forward(config: ModelConfig, rows: int, value_bytes: int, decoded: int
 
 
 def _logits(config: ModelConfig, wanted: int, value_bytes: int, decoded: int) -> int:
-    """As computed beside float32, then the copies of a cap."""
+    """As computed beside float32, then the copies of a cap. Of a packed matrix that is decoded in
+    pieces only the result stands beside the logits.
+    """
     values = wanted * config.vocab_size
     converting = FLOAT32 + value_bytes % FLOAT32
     capping = FLOAT32 if config.logit_cap is None else 3 * FLOAT32
-    return max(values * max(converting, capping), values * value_bytes + decoded)
+    matrix = config.vocab_size * config.hidden
+    beside = decoded
+    if decoded and matrix > DECODED_AT_ONCE:
+        beside = matrix * (FLOAT32 + value_bytes % FLOAT32)
+    return max(values * max(converting, capping), decoded, values * value_bytes + beside)
 
 
 def _decoding(config: ModelConfig, value_bytes: int, types: Collection[str]) -> dict[str, int]:

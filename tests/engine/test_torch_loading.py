@@ -187,15 +187,22 @@ def test_a_saved_state_is_bound_to_all_that_it_depends_on(
 
 
 def taken(backend: TorchPagedBackend, ctx: int) -> int:
-    """Bytes of weights, of pools, and of the largest pass at the end of a full context."""
+    """Bytes of weights, of pools, and of the largest pass at the end of a full context: a piece of
+    a prompt, or drafts whose scores are all wanted.
+    """
     rows, done = backend.settings.max_rows, 0
+    drafts = backend.facts.max_draft + 1
     ids = tuple(i % 100 for i in range(ctx))
     while ctx - done > rows:
         backend.forward([Row(0, done, ids[done : done + rows], False)])
         done += rows
-    with PeakBytes() as bytes_of_pass:
+    with PeakBytes() as reading:
         backend.forward([Row(0, done, ids[done:], True)])
-    return held(backend._decoder.weights) + backend.pool_bytes + bytes_of_pass.peak
+    backend.truncate(0, ctx - drafts)
+    with PeakBytes() as drafting:
+        backend.forward([Row(0, ctx - drafts, ids[-drafts:], True, True)])
+    most = max(reading.peak, drafting.peak)
+    return held(backend._decoder.weights) + backend.pool_bytes + most
 
 
 def held(weights: Weights) -> int:

@@ -152,11 +152,16 @@ class _Sizer:
         return self._bytes([demand(span, settings).most for span in self._spans])
 
     def _compute(self, ctx: int) -> int:
-        # A draft's rows are wanted too, beside the last row of every sequence.
-        wanted = self._settings.max_sequences + self._settings.spare
-        size = PassSize(self._settings.max_rows, wanted, ctx)
+        """Of the larger pass: pieces of prompts, or drafts, whose scores are all wanted."""
+        sequences = self._settings.max_sequences
+        drafts = sequences + self._settings.spare
+        reading = PassSize(self._settings.max_rows, sequences, ctx)
+        drafting = PassSize(drafts, drafts, ctx)
         value_bytes = DTYPE_BYTES[self._settings.dtype]
-        return compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
+        return max(
+            compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
+            for size in (reading, drafting)
+        )
 
     def _bytes(self, counts: Sequence[int]) -> int:
         return sum(n * size for n, size in zip(counts, self._record_bytes, strict=True))
