@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from engine.backends.torch_paged.backend import TorchPagedBackend
 from engine.backends.torch_paged.held import Held
 from engine.backends.torch_paged.parked_state import new_state, read_state
 from engine.errors import Interrupted, OutOfMemory, OutOfRoom, UsageError
-from models.config import ModelConfig
+from models.config import ModelConfig, RopeScaling
 from models.decoder import Decoder
 from tests.engine.paged_support import Logits, check, feed, greedy, poison, prompt
-from tests.engine.tiny_decoders import WINDOWS, paged_backend, tiny_decoder
+from tests.engine.tiny_decoders import WINDOWS, paged_backend, tiny_config, tiny_decoder
 
 kinds = pytest.mark.parametrize("kind", WINDOWS)
 BLOCK = 4
@@ -430,3 +431,22 @@ def test_rows_that_do_not_fit_the_books_are_refused(row: Row) -> None:
     with pytest.raises(ValueError, match=r"sequence|tokens"):
         backend.forward([row])
     check(backend)
+
+
+def test_keys_turned_for_another_context_are_not_reused() -> None:
+    scaling = RopeScaling("dynamic", factor=2.0, original_context=64)
+    plain = tiny_config("full")
+    layers = tuple(replace(layer, rope_scaling=scaling) for layer in plain.layers)
+    config = replace(plain, layers=layers)
+    weights = tiny_decoder(plain).weights
+
+    def opened(ctx: int) -> TorchPagedBackend:
+        settings = paged_backend("full", ctx=ctx).settings
+        return TorchPagedBackend(Decoder(config, weights, ctx), config, settings)
+
+    short, same, long = opened(64), opened(64), opened(128)
+    assert short.facts.numerics == same.facts.numerics != long.facts.numerics
+    feed(short, 0, prompt(30))
+    parked = short.park(0)
+    assert long.restore(parked, 0, 30) == 0
+    assert same.restore(parked, 0, 30) == 30

@@ -63,7 +63,7 @@ class TorchPagedBackend:
         self._pools = _allocate(layouts, counts, self._device)
         self._tables = BlockTables(spans, counts, settings.max_sequences, settings.spare)
         self._interruption = Interruption()
-        self._made_by = parked_state.signature(repr((layouts, spans)))
+        self._made_by = parked_state.signature(repr((layouts, spans, decoder.key_rule)))
         self._facts = BackendFacts(
             name="torch_paged",
             vocab_size=settings.vocab_size,
@@ -74,7 +74,7 @@ class TorchPagedBackend:
             # The first group is the one that keeps every token, where there is one.
             kv_bytes_per_token=self._record_bytes[0] / settings.block,
             exact_batching=settings.dtype == "float32",
-            numerics=_numerics(self._device, settings, name),
+            numerics=_numerics(self._device, settings, name, decoder.key_rule),
             kv_type=name,
             needs_marks=any(span.window is not None for span in spans),
             max_draft=settings.spare,
@@ -253,6 +253,15 @@ def _capability(device: torch.device) -> tuple[int, int] | None:
     return torch.cuda.get_device_capability(device) if device.type == "cuda" else None
 
 
-def _numerics(device: torch.device, settings: PagedSettings, kv: str) -> str:
+def _numerics(device: torch.device, settings: PagedSettings, kv: str, keys: str) -> str:
+    """`keys`: the rule that keys in the pool are turned by, which may depend on the context."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    return f"torch {torch.__version__}; {name}; {settings.dtype}; kv {kv}; block {settings.block}"
+    parts = (
+        f"torch {torch.__version__}",
+        name,
+        settings.dtype,
+        f"kv {kv}",
+        f"block {settings.block}",
+        f"keys {keys}",
+    )
+    return "; ".join(parts)
