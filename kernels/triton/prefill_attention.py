@@ -22,6 +22,7 @@ from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.triton.paged_keys import attend_keys
 
+LEAST_TILE_ROWS = 64
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
 
 
@@ -35,9 +36,16 @@ class PrefillTile:
     stages: int = 2
 
 
-def tile_for(size: int) -> PrefillTile:
-    """For heads of `size` dims: what neither spills nor needs more than 99 KiB."""
-    return PrefillTile() if size <= 128 else PrefillTile(rows=64, keys=32)
+def tile_for(size: int, is_packed: bool) -> PrefillTile:
+    """For heads of `size` dims, `is_packed`: of 8-bit K.
+
+    What neither spills nor needs more than 99 KiB of shared memory. Registers decide: 8-bit K and V
+    are held twice, as codes and as numbers, so 128 rows spill; 64 rows in 4 warps take the fewest
+    instructions a row and key of what doesn't.
+    """
+    if size > 128:
+        return PrefillTile(rows=64, keys=32)
+    return PrefillTile(rows=64, warps=4) if size > 64 and is_packed else PrefillTile()
 
 
 @triton.jit(do_not_specialize=["table_step"])
@@ -84,7 +92,7 @@ def prefill_attention_kernel(
 def can_prefill(pool: KVPool, heads: int) -> bool:
     """Whether there is a kernel for the pool's format and the heads."""
     layout = pool.layout
-    fits = heads // layout.kv_heads <= tile_for(layout.head_size).rows
+    fits = heads // layout.kv_heads <= LEAST_TILE_ROWS
     return fits and layout.format.name in FORMATS and layout.head_size % 16 == 0
 
 
@@ -105,7 +113,8 @@ def prefill_attention(
 
     `rows`: the most new tokens that a sequence has. Rows of no sequence are left undefined.
     """
-    layout, plan = pool.layout, tile or tile_for(pool.layout.head_size)
+    layout = pool.layout
+    plan = tile or tile_for(layout.head_size, layout.format.k in ("int8", "fp8"))
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     padded = triton.next_power_of_2(group)
