@@ -18,6 +18,7 @@ from torch import Tensor
 
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.triton.packed_keys import attend_packed_keys
 from kernels.triton.paged_keys import attend_keys
 from kernels.triton.splits import (
     Partial,
@@ -33,12 +34,13 @@ LEAST_ROWS = 16
 """Rows of the smallest matrix instruction."""
 MOST_ROWS = 64
 """Rows of a tile that still stay in registers."""
-FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
+FORMATS = ("f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4")
 
 
 @triton.jit(do_not_specialize=["table_step"])
 def decode_attention_kernel(
-    p_q, p_k, p_v, p_k_scale, p_v_scale, p_first_row, p_lengths, p_table, p_partial, p_weight,
+    p_q, p_k, p_v, p_k_scale, p_v_scale, p_v_zero,
+    p_first_row, p_lengths, p_table, p_partial, p_weight,
     table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,
     HEADS: tl.constexpr, GROUP: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, WINDOW: tl.constexpr, HAS_CAP: tl.constexpr,
@@ -64,11 +66,24 @@ def decode_attention_kernel(
     q = tl.load(p_q + row[:, None] * SIZE + d[None, :], mask=m_row[:, None] & m_dim, other=0.0)
     q = q.to(COMPUTED)
     p_table += i_b.to(tl.int64) * table_step
-    weight, out = attend_keys(
-        q, position, low, start, end, length, i_kv, p_k, p_v, p_k_scale, p_v_scale, p_table,
-        k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-        ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
-    )  # fmt: skip
+    if V_KIND == "int4":
+        q_low, q_high = q, q
+        if K_KIND == "int4":
+            p_half = p_q + row[:, None] * SIZE + tl.arange(0, SIZE // 2)[None, :]
+            q_low = tl.load(p_half, mask=m_row[:, None], other=0.0).to(COMPUTED)
+            q_high = tl.load(p_half + SIZE // 2, mask=m_row[:, None], other=0.0).to(COMPUTED)
+        weight, out = attend_packed_keys(
+            q, q_low, q_high, position, low, start, end, length, i_kv,
+            p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_table,
+            k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+            ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, K_KIND, TILE, STAGES,
+        )  # fmt: skip
+    else:
+        weight, out = attend_keys(
+            q, position, low, start, end, length, i_kv, p_k, p_v, p_k_scale, p_v_scale, p_table,
+            k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+            ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+        )  # fmt: skip
     p_rows = p_partial + row[:, None] * (SPLITS * SIZE) + i_split * SIZE + d[None, :]
     tl.store(p_rows, out, mask=m_row[:, None] & m_dim[None, :])
     tl.store(p_weight + row * SPLITS + i_split, weight, mask=m_row)
@@ -77,8 +92,12 @@ def decode_attention_kernel(
 def can_decode(pool: KVPool, heads: int, rows: int) -> bool:
     """Whether there is a kernel for `rows` new tokens a sequence."""
     layout = pool.layout
-    fits = rows * (heads // layout.kv_heads) <= MOST_ROWS
-    return fits and layout.format.name in FORMATS and layout.head_size % 16 == 0
+    size = layout.head_size
+    if layout.format.name not in FORMATS or rows * (heads // layout.kv_heads) > MOST_ROWS:
+        return False
+    if layout.format.v == "int4" and splitting_for(size).tile % layout.block != 0:
+        return False
+    return size & (size - 1) == 0 if layout.format.k == "int4" else size % 16 == 0
 
 
 def decode_attention(
@@ -126,6 +145,7 @@ def decode_attention(
         p_v=views.v,
         p_k_scale=views.k_scale,
         p_v_scale=views.v_scale,
+        p_v_zero=views.v_zero,
         p_table=table,
         table_step=table.stride(0),
         k_step=views.k.stride(0),

@@ -12,7 +12,7 @@ from kernels.attention import paged_attention
 from kernels.hadamard import hadamard
 from tests.kernels.pools import Stored, relative
 
-ERROR = {"f16": 2e-3, "bf16": 2e-3, "k8": 5e-3, "q8": 5e-3, "fp8": 5e-3}
+ERROR = {"f16": 2e-3, "bf16": 2e-3, "k8": 5e-3, "q8": 5e-3, "fp8": 5e-3, "k8v4": 5e-3, "q4": 5e-3}
 """Against the reference, which reads the same codes and computes in float32."""
 
 

@@ -21,7 +21,7 @@ from tests.kernels.triton.attention_checks import (
     turned,
 )
 
-FORMATS = ["f16", "bf16", "k8", "q8", "fp8"]
+FORMATS = ["f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4"]
 SMALL = Splitting(count=4, least=32, tile=32)
 LENGTHS = [1, 33, 70, 100]
 
@@ -66,7 +66,17 @@ def test_groups_of_heads(name: str, heads: int, kv_heads: int) -> None:
 
 @pytest.mark.parametrize(
     ("name", "window"),
-    [("bf16", 1), ("bf16", 32), ("bf16", 500), ("q8", 7), ("q8", 64), ("fp8", 7), ("k8", 40)],
+    [
+        ("bf16", 1),
+        ("bf16", 32),
+        ("bf16", 500),
+        ("q8", 7),
+        ("q8", 64),
+        ("fp8", 7),
+        ("k8", 40),
+        ("k8v4", 17),
+        ("q4", 7),
+    ],
 )
 def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
     kept = stored(name, LENGTHS)
@@ -89,7 +99,8 @@ def test_soft_cap(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "window"), [("bf16", None), ("bf16", 3), ("q8", None), ("q8", 40), ("fp8", 3)]
+    ("name", "window"),
+    [("bf16", None), ("bf16", 3), ("q8", None), ("q8", 40), ("fp8", 3), ("k8v4", 7)],
 )
 def test_several_new_tokens(name: str, window: int | None) -> None:
     kept = stored(name, [5, 33, 70])
@@ -97,7 +108,7 @@ def test_several_new_tokens(name: str, window: int | None) -> None:
     assert decoded(kept, queries(kept, 10, 6), new, window).error < ERROR[name]
 
 
-@pytest.mark.parametrize("name", ["bf16", "q8"])
+@pytest.mark.parametrize("name", ["bf16", "q8", "k8v4"])
 def test_lengths_around_every_border(name: str) -> None:
     lengths = [15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 130]
     kept = stored(name, lengths)
@@ -150,7 +161,15 @@ def test_padding_rows_become_zeros_and_disturb_nobody() -> None:
     assert not found[4:].any()
 
 
+@pytest.mark.parametrize(("name", "size"), [("k8v4", 80), ("k8v4", 256), ("q4", 256)])
+def test_head_sizes_of_packed_formats(name: str, size: int) -> None:
+    kept = stored(name, [70, 5], size=size)
+    assert decoded(kept, queries(kept, 2, 4), [1, 1]).error < ERROR[name]
+
+
 def test_a_shape_without_a_kernel_is_named() -> None:
+    assert not can_decode(poisoned_pool("q4", 2, size=80), heads=8, rows=1)
+    assert not can_decode(poisoned_pool("k8v4", 2, block=256), heads=8, rows=1)
     assert can_decode(poisoned_pool("q8", 2), heads=8, rows=16)
     assert not can_decode(poisoned_pool("q8", 2), heads=8, rows=17)
     assert not can_decode(poisoned_pool("f32", 2), heads=8, rows=1)
