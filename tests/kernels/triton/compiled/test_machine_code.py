@@ -18,11 +18,12 @@ from tests.kernels.triton.machine_code import (
     machine_code,
 )
 
-SCALE_LOADS = 8
-"""Narrow loads a thread and tile: of scales, which lie two bytes each."""
+SCALE_LOADS = {"bf16": 0, "q8": 8, "fp8": 8, "k8v4": 24, "q4": 24}
+"""Narrow loads a thread and tile of decode: of scales and zeros, which lie two bytes each."""
 KEYS_SCALES = 32
-"""The same where each warp has all keys of a tile: 16 a thread for K and for V."""
-ELEMENT_BITS = {"bf16": 16, "q8": 8, "fp8": 8}
+"""The same of prefill, where each warp needs all keys of a tile: 16 a thread for K and for V."""
+KV_BITS = {"bf16": 32, "q8": 16, "fp8": 16, "k8v4": 12, "q4": 8}
+"""Of a number of K and one of V."""
 LEAST_FP8 = 89
 HOPPER = 90
 WARP_GROUP_MATRIX = re.compile(r"\bHGMMA\b")
@@ -60,8 +61,8 @@ def test_store(architecture: int, name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("bf16", 256),
-          ("q8", 256)),
+    cases(("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("k8v4", 128),
+          ("q4", 128), ("bf16", 256), ("q8", 256)),
 )  # fmt: skip
 def test_decode(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:
@@ -70,11 +71,10 @@ def test_decode(architecture: int, name: str, size: int) -> None:
     checked(merge, architecture)
     code = checked(attention, architecture)
     assert count(MATRIX, code.loop) > 0
-    scales = 0 if name == "bf16" else SCALE_LOADS
-    assert count(NARROW_LOAD, code.loop) <= scales
+    assert count(NARROW_LOAD, code.loop) <= SCALE_LOADS[name]
     # Every byte of the K and V tiles comes through 16-byte loads.
     tile = attention.kernel.src.constants[tile_index(attention)]
-    expected = 2 * tile * size * ELEMENT_BITS[name] // 8 // 16 // code.threads
+    expected = tile * size * KV_BITS[name] // 8 // 16 // code.threads
     assert count(WIDE_LOAD, code.loop) >= expected
 
 
