@@ -43,23 +43,24 @@ class WorkingSet:
         sequence.reuse_break = reuse_break(matches, request.conversation, ids, request.parts)
         matches += self._matches_in_use(request, running, ids, limit)
         for match in sorted(matches, key=lambda match: match.usable, reverse=True):
-            if match.usable == 0 or self._use(sequence, match):
+            if match.usable == 0 or self._use(sequence, match, running):
                 break
         sequence.admitted = True
         sequence.prompt_reached = sequence.state.length
         self._pay_for_points()
 
     def settle(self, plan: Plan, running: Iterable[Sequence]) -> bool:
-        """Only the plan's sequences are live afterwards. False: a state came back shorter, so plan
-        again.
+        """The plan's sequences are live afterwards, and no others where those would slow it down.
+        False: a state came back shorter, so plan again.
         """
         working = {id(piece.sequence.state) for piece in plan.pieces}
-        if any(id(state) not in working for state in self.residency.live):
+        idle = any(id(state) not in working for state in self.residency.live)
+        if idle and not self._facts.idle_is_free:
             self.park_kept(running)
             for sequence in running:
                 if id(sequence.state) not in working:
                     self._pause(sequence.state)
-        placed = [self._place(piece.sequence.state) for piece in plan.pieces]
+        placed = [self._place(piece.sequence.state, running) for piece in plan.pieces]
         self._pay_for_points()
         return all(placed)
 
@@ -175,8 +176,15 @@ class WorkingSet:
             usable = point if 0 < point <= usable else 0
         return Match(entry, common, usable, in_use=True)
 
-    def _use(self, sequence: Sequence, match: Match) -> bool:
-        """Whether a match could really be used."""
+    def _use(self, sequence: Sequence, match: Match, running: Iterable[Sequence]) -> bool:
+        """Whether a match could really be used. Other kept states give way to it."""
+        if self._try_to_use(sequence, match):
+            return True
+        had_room = not self.park_kept(running)
+        is_gone = match.kept.state.length < match.usable
+        return not had_room and not is_gone and self._try_to_use(sequence, match)
+
+    def _try_to_use(self, sequence: Sequence, match: Match) -> bool:
         request = sequence.request
         kept = match.kept
         same = kept.conversation == request.conversation
@@ -208,13 +216,19 @@ class WorkingSet:
         except MemoryError:
             state.length = 0
 
-    def _place(self, state: State) -> bool:
-        """Whether the state is live with its full length."""
-        if state.number is not None:
-            return True
+    def _place(self, state: State, running: Iterable[Sequence]) -> bool:
+        """Whether the state is live with its full length. Kept states give way to it."""
         length = state.length
+        if not self._try_to_place(state) and not (
+            self.park_kept(running) and self._try_to_place(state)
+        ):
+            self.residency.release(state)
+        return state.length == length
+
+    def _try_to_place(self, state: State) -> bool:
+        """Whether there was room; the state may have come back shorter."""
         try:
             self.residency.place(state)
         except (OutOfRoom, MemoryError):
-            self.residency.release(state)
-        return state.length == length
+            return False
+        return True

@@ -48,6 +48,10 @@ class BackendFacts:
     """Whether a sequence can only be cut back to few lengths (sliding window, recurrent), so that
     every prompt is split for a restore point `min_recompute` tokens before its end.
     """
+    idle_is_free: bool = False
+    """Whether sequences without work in a step cost it no time: kept ones then stay where they are
+    until their room is needed.
+    """
     max_draft: int = 0
     """Most drafted tokens of one `forward`, all rows together: each asks for scores of its own, and
     `truncate` takes back exactly those that are refused. 0: nothing is drafted.

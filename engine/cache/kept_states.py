@@ -36,10 +36,10 @@ class KeptStates:
 
     def take(self, match: Match) -> State:
         """The state itself, cut to what is usable; it is no longer kept."""
-        self._cache.remove(match.kept)
         state = match.kept.state
         self._residency.place(state)
         self._residency.truncate(state, match.usable)
+        self._cache.remove(match.kept)
         return state
 
     def copy(self, match: Match) -> State:

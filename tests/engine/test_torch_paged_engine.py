@@ -132,7 +132,8 @@ def test_twenty_turns_with_edits_stops_and_other_chats(kind: str) -> None:
         if number % 5 == 2:  # edited, then back to the first wording
             chat.ask(history + prompt(3, seed=number) + prompt(5, seed=90 + number))
             chat.ask(question + result.token_ids + prompt(2, seed=50))
-        if number % 5 == 4:  # the other chat makes this one be parked
+        if number % 5 == 4:  # parked to be saved, then another chat
+            assert chat.rig.engine.export("chat") is not None
             chat.ask(prompt(30, seed=70 + number), conversation="other")
             assert chat.rig.engine.stats.kept_parked > 0
         history = question + result.token_ids
@@ -291,3 +292,39 @@ def test_drafts_change_no_answer(kind: str) -> None:
     for request, result in zip(again, rig.run(*again), strict=True):
         assert result.token_ids == cold(kind, request)
         assert result.usage.computed_tokens == 3 + 1
+
+
+@kinds
+def test_conversations_that_rest_stay_in_the_pool_until_their_room_is_needed(kind: str) -> None:
+    rig = rig_of(kind)
+    first, second = (
+        ask("1", prompt(100, 1), conversation="a"),
+        ask("2", prompt(100, 2), conversation="b"),
+    )
+    (one,), (two,) = rig.run(first), rig.run(second)
+    assert rig.backend.room().bytes_live > 0
+    assert all(entry.state.number is not None for entry in rig.engine.cache.entries)
+    again = (*first.ids, *one.token_ids, *prompt(10, 3))
+    (more,) = rig.run(ask("3", again, conversation="a"))
+    assert more.usage.restored_tokens == 0
+    assert more.usage.reused_tokens == len(first.ids) + len(one.token_ids) - 1
+    assert more.token_ids == cold(kind, ask("c", again))
+    assert two.finish_reason == "length"
+
+
+@kinds
+def test_a_pool_that_is_full_of_resting_conversations_takes_another(kind: str) -> None:
+    narrow = {"chunk": 64, "max_rows": 64}
+    whole = rig_of(kind, **narrow).backend.pool_bytes  # type: ignore[arg-type]
+    rig = rig_of(kind, pool_bytes=whole // 3, **narrow)  # type: ignore[arg-type]
+    parked = 0
+    said: dict[str, tuple[int, ...]] = {}
+    for turn in range(2):
+        for name in "abcdefg":
+            ids = said.get(name, ()) + prompt(200, ord(name) + 10 * turn)
+            (result,) = rig.run(ask(f"{name}{turn}", ids, 8, conversation=name))
+            assert result.token_ids == cold(kind, ask("c", ids, 8))
+            assert turn == 0 or found(result) == len(said[name]) - 1
+            said[name] = ids + result.token_ids
+            parked += rig.engine.stats.kept_parked
+    assert parked > 0

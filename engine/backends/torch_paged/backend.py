@@ -77,6 +77,7 @@ class TorchPagedBackend:
             numerics=_numerics(self._device, settings, name, decoder.key_rule),
             kv_type=name,
             needs_marks=any(span.window is not None for span in spans),
+            idle_is_free=True,
             max_draft=settings.spare,
         )
 
