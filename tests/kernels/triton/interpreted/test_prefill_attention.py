@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.triton.prefill_attention import PrefillTile, can_prefill, prefill_attention
-from tests.kernels.pools import Stored, poisoned_pool, stored
+from tests.kernels.pools import Stored, poisoned_pool, relative, stored
 from tests.kernels.triton.attention_checks import ERROR, Compared, compared, queries
 
 SMALL = PrefillTile(rows=32, keys=32, warps=4)
@@ -64,6 +64,15 @@ def test_tiles_smaller_and_larger_than_a_block(rows: int, keys: int, block: int)
     kept = stored("bf16", [100], block=block)
     tile = PrefillTile(rows, keys, warps=4)
     assert prefilled(kept, queries(kept, 37, 4), [37], tile=tile).error < ERROR["bf16"]
+
+
+def test_prompts_that_end_around_every_border() -> None:
+    """Of tiles of 16 tokens and 32 keys."""
+    lengths = [31, 32, 33, 49, 64, 65]
+    kept = stored("bf16", lengths)
+    both = prefilled(kept, queries(kept, 16 * len(lengths), 4), [16] * len(lengths))
+    rows = zip(both.found, both.wanted, strict=True)
+    assert max(relative(*row) for row in rows) < 2 * ERROR["bf16"]
 
 
 @pytest.mark.parametrize("name", ["bf16", "q8"])
