@@ -38,7 +38,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not model and not gpu"
+	$(BIN)/python -m pytest -m "not model and not gpu" -n 2 --dist loadfile
 
 # Everything of `check`, then the tests on real models.
 test: check
