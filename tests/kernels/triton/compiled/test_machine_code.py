@@ -10,6 +10,7 @@ from tests.kernels.triton import meta
 from tests.kernels.triton.dry_run import ARCHITECTURES, Launch, dry_run
 from tests.kernels.triton.machine_code import (
     MATRIX,
+    MOST_SPILLS,
     NARROW_LOAD,
     SHARED_LIMIT,
     WIDE_LOAD,
@@ -42,7 +43,7 @@ def cases(*kinds: tuple[str, int]) -> list[tuple[int, str, int]]:
 def checked(launch: Launch, architecture: int) -> MachineCode:
     """What holds for every kernel."""
     code = machine_code(launch.kernel)
-    assert code.spills == 0
+    assert code.spills <= MOST_SPILLS
     assert code.shared <= SHARED_LIMIT[architecture]
     return code
 
