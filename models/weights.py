@@ -70,6 +70,7 @@ def weights_from_slots(slots: Mapping[Slot, Matrix], config: ModelConfig) -> Wei
     _check(slots, config)
     embedding = slots[Slot(None, "embedding")]
     layers = tuple(
+        # `parameter_shapes` names the fields, and `_check` has compared the slots with it.
         LayerWeights(**{slot.field: value for slot, value in slots.items() if slot.layer == index})  # type: ignore[arg-type]
         for index in range(len(config.layers))
     )
@@ -98,6 +99,7 @@ def weights_from_state(state: Mapping[str, Tensor], config: ModelConfig) -> Weig
             key = piece.slot if piece.expert is None else piece.expert
             if key in into:
                 raise _damaged(f"{name} fills a place that another parameter fills too.")
+            # The two lines above choose a table and the key that fits it together.
             into[key] = cut(tensor, piece)  # type: ignore[index]
     for slot, stack in stacks.items():
         slots[slot] = _stacked(slot, stack, config)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from engine.backends.self_test_text import TEXT
 from engine.backends.torch_paged.backend import TorchPagedBackend
 from engine.backends.torch_paged.planning import (
     PagedDevice,
@@ -21,7 +22,6 @@ from engine.backends.torch_paged.planning import (
     paged_settings,
     plan_paged,
 )
-from engine.backends.torch_paged.self_test_text import TEXT
 from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.engine import Engine

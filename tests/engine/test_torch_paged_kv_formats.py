@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from engine.backends.self_test_text import TEXT
 from engine.backends.torch_paged.kv_types import kv_format
 from engine.backends.torch_paged.self_test import measure_divergence
-from engine.backends.torch_paged.self_test_text import TEXT
 from models.decoder import Decoder
 from models.gguf_config import config_from_gguf
 from models.loaders.gguf_weights import load_gguf

@@ -17,6 +17,7 @@ from engine.backends.llama_cpp.context import Context, ContextRefused, ContextSh
 from engine.backends.llama_cpp.kv_types import F16, KV_TYPES, KVType
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.threads import default_threads
+from engine.backends.self_test_text import FIRST_PARAGRAPH
 from engine.errors import UsageError
 
 # k8v4, which is offered without a test, measures 0.005; 4 bits on a 135M model 0.028, on a 270M
@@ -27,20 +28,6 @@ _TOKENS = 256
 _PIECE = 32
 # Predictions after fewer tokens hardly read the cache.
 _FROM = 64
-
-TEXT = """\
-The lighthouse stood at the end of a long spit of gravel, three miles from the last house of the
-village. Every evening the keeper walked up the hundred and twelve steps, wound the clockwork, and
-lit the lamp. In winter the wind came from the north-east, and the glass had to be cleared of salt
-twice a night. He wrote down the ships that passed: the name, the hour, the direction and the
-weather. On the fourth of March he wrote that a schooner of two masts had anchored in the lee of
-the island, although the harbour was less than two hours away. Nobody came ashore. On the fifth of
-March the schooner was still there, and a boat with four men rowed twice around the island without
-landing. The keeper, who had been alone since October, put on his good coat and went down to the
-jetty to wait for them. When the boat came near he asked where they had come from and what they
-were looking for. The oldest of the four answered that they had come to ask him the same question,
-for according to their chart there was neither a lighthouse nor an island at this place, and they
-had sailed for six days towards a light that should not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ def measure_divergence(model: LoadedModel, kv: KVType) -> Divergence | None:
     except ContextRefused:
         return None
     try:
-        return _compare(tested, reference, tokenize(model, TEXT)[:_TOKENS])
+        return _compare(tested, reference, tokenize(model, FIRST_PARAGRAPH)[:_TOKENS])
     finally:
         tested.close()
         reference.close()

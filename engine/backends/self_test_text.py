@@ -85,3 +85,6 @@ nothing else can be seen, it shrinks at once. And if you bend down and look at i
 your legs, most people say, it is as small as at midnight. Neither explanation is complete, and the
 question, which was asked in Greece more than two thousand years ago, has not been settled since.
 """
+
+FIRST_PARAGRAPH = TEXT.split("\n\n")[0]
+"""For a test that must be over in a second."""
