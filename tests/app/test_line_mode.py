@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import select
@@ -36,6 +37,8 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
+        # A read may end inside a character.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.shown = ""
         self._seen = 0
 
@@ -47,9 +50,12 @@ class Terminal:
         end = time.monotonic() + timeout
         while text not in self.shown[self._seen :]:
             assert time.monotonic() < end, self.shown
-            if select.select([self._ours], [], [], 0.1)[0]:
-                self.shown += os.read(self._ours, 4096).decode(errors="replace")
+            self._read()
         self._seen = self.shown.index(text, self._seen) + len(text)
+
+    def _read(self) -> None:
+        if select.select([self._ours], [], [], 0.1)[0]:
+            self.shown += self._decoder.decode(os.read(self._ours, 4096))
 
     def interrupt(self) -> None:
         os.kill(self.process.pid, signal.SIGINT)
@@ -58,11 +64,10 @@ class Terminal:
         self.type("\x04")
         end = time.monotonic() + 20
         while self.process.poll() is None and time.monotonic() < end:
-            if select.select([self._ours], [], [], 0.1)[0]:
-                try:
-                    self.shown += os.read(self._ours, 4096).decode(errors="replace")
-                except OSError:
-                    break
+            try:
+                self._read()
+            except OSError:
+                break
         return self.process.wait(timeout=5)
 
     def close(self) -> None:
