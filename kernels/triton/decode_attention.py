@@ -16,8 +16,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.kv_layout import KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.triton.limits import lacking
 from kernels.triton.packed_keys import attend_packed_keys
 from kernels.triton.paged_keys import attend_keys
 from kernels.triton.splits import (
@@ -89,15 +91,25 @@ def decode_attention_kernel(
     tl.store(p_weight + row * SPLITS + i_split, weight, mask=m_row)
 
 
-def can_decode(pool: KVPool, heads: int, rows: int) -> bool:
-    """Whether there is a kernel for `rows` new tokens a sequence."""
-    layout = pool.layout
-    size = layout.head_size
-    if layout.format.name not in FORMATS or rows * (heads // layout.kv_heads) > MOST_ROWS:
-        return False
-    if layout.format.v == "int4" and splitting_for(size).tile % layout.block != 0:
-        return False
-    return size & (size - 1) == 0 if layout.format.k == "int4" else size % 16 == 0
+def can_run(
+    head_size: int, group: int, layout: KVLayout, capability: tuple[int, int], rows: int = 1
+) -> str | None:
+    """Why there is no kernel for `rows` new tokens a sequence; None: there is one.
+
+    `group`: query heads of a KV head.
+    """
+    found = lacking(head_size, layout, capability)
+    if found is not None:
+        return found
+    if layout.format.name not in FORMATS:
+        return f"KV in {layout.format.name} has no kernel"
+    if rows * group > MOST_ROWS:
+        return f"{rows} tokens of {group} heads are more than {MOST_ROWS} rows"
+    if layout.format.v == "int4" and splitting_for(head_size).tile % layout.block != 0:
+        return f"4-bit V in blocks of {layout.block} tokens has no kernel"
+    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
+        return f"4-bit K of {head_size} dims has no kernel: no power of two"
+    return None
 
 
 def decode_attention(

@@ -18,8 +18,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.kv_layout import KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.triton.limits import lacking
 from kernels.triton.paged_keys import attend_keys
 
 LEAST_TILE_ROWS = 64
@@ -89,11 +91,18 @@ def prefill_attention_kernel(
     tl.store(p_out + row[:, None] * SIZE + d[None, :], out.to(p_out.dtype.element_ty), mask=m)
 
 
-def can_prefill(pool: KVPool, heads: int) -> bool:
-    """Whether there is a kernel for the pool's format and the heads."""
-    layout = pool.layout
-    fits = heads // layout.kv_heads <= LEAST_TILE_ROWS
-    return fits and layout.format.name in FORMATS and layout.head_size % 16 == 0
+def can_run(
+    head_size: int, group: int, layout: KVLayout, capability: tuple[int, int]
+) -> str | None:
+    """Why there is no kernel; None: there is one. `group`: query heads of a KV head."""
+    found = lacking(head_size, layout, capability)
+    if found is not None:
+        return found
+    if layout.format.name not in FORMATS:
+        return f"KV in {layout.format.name} has no kernel"
+    if group > LEAST_TILE_ROWS:
+        return f"groups of {group} heads are larger than {LEAST_TILE_ROWS}"
+    return None
 
 
 def prefill_attention(

@@ -15,11 +15,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.kv_layout import K_GROUP
+from kernels.kv_layout import K_GROUP, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.qkv_store import Biases, HeadNorms
 from kernels.triton.codes import TOP8, TOP_FP8, codes4, codes8, range_codes4, rounded
+from kernels.triton.limits import lacking
 from kernels.triton.rotation import rotated
 
 ROWS = 8
@@ -197,14 +198,16 @@ def store_qkv_kernel(
                  KV_HEADS, SIZE, WIDTH, BLOCK, V_KIND)  # fmt: skip
 
 
-def can_store_qkv(pool: KVPool) -> bool:
-    """Whether there is a kernel for the pool's shapes; on devices of capability 8.9 also for fp8.
-
-    4-bit K of a head size that is no power of two has none.
-    """
-    layout = pool.layout
-    is_power = layout.head_size & (layout.head_size - 1) == 0
-    return layout.head_size % 16 == 0 and (layout.format.k != "int4" or is_power)
+def can_run(
+    head_size: int, group: int, layout: KVLayout, capability: tuple[int, int]
+) -> str | None:
+    """Why there is no kernel; None: there is one, for groups of any size."""
+    found = lacking(head_size, layout, capability)
+    if found is not None:
+        return found
+    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
+        return f"4-bit K of {head_size} dims has no kernel: no power of two"
+    return None
 
 
 def store_qkv(

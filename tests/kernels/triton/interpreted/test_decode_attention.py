@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.attention import paged_attention
-from kernels.triton.decode_attention import can_decode, decode_attention
+from kernels.triton.decode_attention import can_run, decode_attention
 from kernels.triton.splits import Splitting, partial_results
 from tests.kernels.pools import Stored, poisoned_pool, relative, stored
 from tests.kernels.triton.attention_checks import (
@@ -24,6 +24,7 @@ from tests.kernels.triton.attention_checks import (
 FORMATS = ["f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4"]
 SMALL = Splitting(count=4, least=32, tile=32)
 LENGTHS = [1, 33, 70, 100]
+HOPPER = (9, 0)
 
 
 def decoded(
@@ -168,8 +169,15 @@ def test_head_sizes_of_packed_formats(name: str, size: int) -> None:
 
 
 def test_a_shape_without_a_kernel_is_named() -> None:
-    assert not can_decode(poisoned_pool("q4", 2, size=80), heads=8, rows=1)
-    assert not can_decode(poisoned_pool("k8v4", 2, block=256), heads=8, rows=1)
-    assert can_decode(poisoned_pool("q8", 2), heads=8, rows=16)
-    assert not can_decode(poisoned_pool("q8", 2), heads=8, rows=17)
-    assert not can_decode(poisoned_pool("f32", 2), heads=8, rows=1)
+    assert "80" in refused("q4", size=80)
+    assert "256 tokens" in refused("k8v4", block=256)
+    assert "64 rows" in refused("q8", rows=17)
+    assert "f32" in refused("f32")
+    assert can_run(64, 4, poisoned_pool("q8", 2).layout, HOPPER, rows=16) is None
+
+
+def refused(name: str, size: int = 64, block: int = 16, rows: int = 1) -> str:
+    layout = poisoned_pool(name, 2, block, size=size).layout
+    reason = can_run(size, 4, layout, HOPPER, rows)
+    assert reason is not None
+    return reason

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.triton.prefill_attention import PrefillTile, can_prefill, prefill_attention
+from kernels.triton.prefill_attention import PrefillTile, can_run, prefill_attention
 from tests.kernels.pools import Stored, poisoned_pool, relative, stored
 from tests.kernels.triton.attention_checks import ERROR, Compared, compared, queries
 
@@ -86,6 +86,7 @@ def test_a_prompt_alone_is_bitwise_the_prompt_among_others(name: str) -> None:
 
 
 def test_a_shape_without_a_kernel_is_named() -> None:
-    assert can_prefill(poisoned_pool("q8", 2), heads=32)
-    assert not can_prefill(poisoned_pool("f32", 2), heads=32)
-    assert not can_prefill(poisoned_pool("q8", 2, size=72), heads=32)
+    assert can_run(64, 16, poisoned_pool("q8", 2).layout, (8, 0)) is None
+    assert "f32" in str(can_run(64, 16, poisoned_pool("f32", 2).layout, (8, 0)))
+    assert "72" in str(can_run(72, 16, poisoned_pool("q8", 2, size=72).layout, (8, 0)))
+    assert "128 heads" in str(can_run(64, 128, poisoned_pool("q8", 2).layout, (8, 0)))

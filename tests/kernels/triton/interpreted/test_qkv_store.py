@@ -14,7 +14,7 @@ from kernels.kv_pool import KVPool
 from kernels.kv_store import load_kv
 from kernels.kv_views import kv_views
 from kernels.qkv_store import Biases, HeadNorms
-from kernels.triton.qkv_store import can_store_qkv, store_qkv
+from kernels.triton.qkv_store import can_run, store_qkv
 from tests.kernels.pools import POISON, poisoned_pool, relative
 
 FORMATS = list(KV_FORMATS)
@@ -129,6 +129,13 @@ def test_zeros_and_an_outlier(name: str) -> None:
 
 
 def test_a_shape_without_a_kernel_is_named() -> None:
-    assert can_store_qkv(poisoned_pool("q4", 2))
-    assert not can_store_qkv(poisoned_pool("q4", 2, size=80))
-    assert can_store_qkv(poisoned_pool("q8", 2, size=80))
+    assert can_run(64, 4, poisoned_pool("q4", 2).layout, (8, 0)) is None
+    assert "80" in str(can_run(80, 4, poisoned_pool("q4", 2, size=80).layout, (8, 0)))
+    assert can_run(80, 4, poisoned_pool("q8", 2, size=80).layout, (8, 0)) is None
+
+
+def test_devices_without_a_kernel_are_named() -> None:
+    fp8, bf16 = poisoned_pool("fp8", 2).layout, poisoned_pool("bf16", 2).layout
+    assert "fp8 needs 8.9" in str(can_run(64, 4, fp8, (8, 6)))
+    assert can_run(64, 4, fp8, (8, 9)) is None
+    assert "capability 7.5" in str(can_run(64, 4, bf16, (7, 5)))
