@@ -60,6 +60,16 @@ class Terminal:
     def interrupt(self) -> None:
         os.kill(self.process.pid, signal.SIGINT)
 
+    def interrupt_until(self, text: str) -> None:
+        """As a person presses again: a signal between prompt and reading waits for the next key."""
+        end = time.monotonic() + 20
+        while text not in self.shown[self._seen :]:
+            assert time.monotonic() < end, self.shown
+            self.interrupt()
+            for _ in range(5):
+                self._read()
+        self._seen = self.shown.index(text, self._seen) + len(text)
+
     def leave(self) -> int:
         self.type("\x04")
         end = time.monotonic() + 20
@@ -134,9 +144,7 @@ def test_ctrl_c_stops_the_answer_and_then_only_hints(terminal: Terminal) -> None
     terminal.interrupt()
     terminal.wait_for("stopped")
     terminal.wait_for("> ")
-    time.sleep(1.0)  # the prompt is shown a moment before the reading begins
-    terminal.interrupt()
-    terminal.wait_for("ctrl+d leaves")
+    terminal.interrupt_until("ctrl+d leaves")
     terminal.type("next\r")
     terminal.wait_for("<next>")
     terminal.wait_for("> ")
