@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from app.knowledge.sources import Citation, Sources
 from engine.events import ErrorInfo, FinishReason, ReuseBreak, Timings, Usage
 from engine.messages import SamplingOverrides
 
@@ -77,6 +78,14 @@ class Message:
     """Fingerprint of the tokenizer that `ids` belong to."""
     created: float
     info: AnswerInfo | None
+    sources: Sources | None = None
+    """For a question: the documents that stand beside it."""
+    citations: tuple[Citation, ...] = ()
+    """For an answer: its checked `[n]`, each number once, in the order of the numbers."""
+    said: str = ""
+    """For an answer: what the model wrote, where `text` is less: numbers without a source are taken
+    out. Later prompts hold it, so that its ids stay valid. Empty: the same as `text`.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from app.errors import NotFound, StorageError
+from app.knowledge.sources import Sources
 from app.store import search, tree
 from app.store.conversation import (
     AnswerInfo,
@@ -28,7 +29,9 @@ from app.store.database import Database
 from app.store.opening import drop_backups, open_database, open_in_memory
 from app.store.rows import (
     CHAT_COLUMNS,
+    Cited,
     chat_from,
+    pack,
     pack_ids,
     pack_info,
     storable,
@@ -47,7 +50,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, '')"""
 
 FINISH = """
 UPDATE messages SET status = :status, text = :text, reasoning = :reasoning, ids = :ids,
-    tokenizer = ifnull(:tokenizer, tokenizer), info = ifnull(:info, info)
+    tokenizer = ifnull(:tokenizer, tokenizer), info = ifnull(:info, info), cited = :cited
 WHERE id = :id"""
 
 
@@ -182,6 +185,13 @@ class History:
                 )
             return self._insert(connection, chat_id, parent_id, "user", "complete", text, None)
 
+    def set_sources(self, message_id: int, sources: Sources | None) -> Message:
+        """The documents that stand beside a question from now on."""
+        with self._database.write() as connection:
+            packed = None if sources is None else pack(sources)
+            connection.execute("UPDATE messages SET sources = ? WHERE id = ?", (packed, message_id))
+            return tree.message(connection, message_id)
+
     def begin_answer(
         self, chat_id: int, parent_id: int | None, info: AnswerInfo | None = None
     ) -> Message:
@@ -218,6 +228,7 @@ class History:
         reasoning: str = "",
         ids: tuple[int, ...] = (),
         info: AnswerInfo | None = None,
+        cited: Cited | None = None,
     ) -> Message:
         """The answer as it stays. `info` None keeps what `begin_answer` was given."""
         with self._database.write() as connection:
@@ -232,6 +243,7 @@ class History:
                     "ids": pack_ids(ids),
                     "tokenizer": None if info is None else storable(info.tokenizer),
                     "info": pack_info(info),
+                    "cited": None if cited is None else pack(cited),
                 },
             )
             self._touch(connection, answer.chat_id)

@@ -84,7 +84,14 @@ FIRST_SHAPE = (
     END""",
 )
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_shape,)
+
+def documents(connection: sqlite3.Connection) -> None:
+    """Questions keep the documents beside them, answers their citations, both as JSON."""
+    connection.execute("ALTER TABLE messages ADD COLUMN sources TEXT")
+    connection.execute("ALTER TABLE messages ADD COLUMN cited TEXT")
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_shape, documents)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

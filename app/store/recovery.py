@@ -29,12 +29,14 @@ CHAT: tuple[Kind, ...] = (
 )  # fmt: skip
 MESSAGE: tuple[Kind, ...] = (
     (NONE,), (INTEGER,), (INTEGER, NONE), (TEXT,), (TEXT,), NUMBER, (TEXT,), (TEXT, NONE), (TEXT,),
-    (TEXT, NONE), (bytes, NONE),
+    (TEXT, NONE), (bytes, NONE), (TEXT, NONE), (TEXT, NONE),
 )  # fmt: skip
+FIRST_MESSAGE = MESSAGE[:11]
+"""As the first shape had it; rows stay so until they are written again."""
 DRAFT: tuple[Kind, ...] = ((NONE,), (TEXT,), NUMBER)
 
 INSERT_CHAT = "INSERT INTO chats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-INSERT_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_DRAFT = "INSERT INTO drafts VALUES (?, ?, ?)"
 
 
@@ -74,6 +76,7 @@ def collect(pages: Pages) -> Found:
             continue
         for shape, is_ours, rows in (
             (MESSAGE, is_message, found.messages),
+            (FIRST_MESSAGE, is_message, found.messages),
             (CHAT, is_chat, found.chats),
             (DRAFT, always, found.drafts),
         ):
@@ -128,6 +131,7 @@ def mend_message(message: list[Any], found: Found) -> None:
     parent = found.messages.get(message[2])
     if parent is None or parent[1] != message[1] or parent[0] >= message[0]:
         message[2] = None
+    message += [None] * (len(MESSAGE) - len(message))
     if message[9] is None:
         message[9] = ""
     if message[4] == "streaming":

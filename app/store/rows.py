@@ -1,21 +1,38 @@
 """Between rows and values: which columns, how ids and infos are packed. No SQL statement is run
 here.
+
+Documents and citations are JSON in ASCII: names of files may hold what UTF-8 cannot.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from array import array
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 
+from app.knowledge.sources import Citation, Sources
 from app.store.conversation import AnswerInfo, Chat, ChatSummary, Message
 
 CHAT_COLUMNS = "id, title, title_source, created, updated, date, system, current_leaf"
 MESSAGE_COLUMNS = (
-    "id, chat_id, parent_id, role, text, reasoning, status, ids, tokenizer, created, info"
+    "id, chat_id, parent_id, role, text, reasoning, status, ids, tokenizer, created, info, "
+    "sources, cited"
 )
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """What an answer keeps of its citations."""
+
+    citations: tuple[Citation, ...] = ()
+    said: str = ""
 
 
 def chat_from(row: tuple[Any, ...], private: bool = False) -> Chat:
@@ -26,7 +43,9 @@ def chat_from(row: tuple[Any, ...], private: bool = False) -> Chat:
 
 def message_from(row: tuple[Any, ...]) -> Message:
     """A row of MESSAGE_COLUMNS."""
-    id_, chat_id, parent_id, role, text, reasoning, status, ids, tokenizer, created, info = row
+    id_, chat_id, parent_id, role, text, reasoning, status, ids, tokenizer, *rest = row
+    created, info, sources, cited = rest
+    found = unpack(cited, Cited) or Cited()
     return Message(
         id=id_,
         chat_id=chat_id,
@@ -39,6 +58,9 @@ def message_from(row: tuple[Any, ...]) -> Message:
         tokenizer=tokenizer,
         created=created,
         info=unpack_info(info),
+        sources=unpack(sources, Sources),
+        citations=found.citations,
+        said=found.said,
     )
 
 
@@ -79,6 +101,27 @@ def unpack_info(text: str | None) -> AnswerInfo | None:
         return msgspec.json.decode(text, type=AnswerInfo)
     except (msgspec.DecodeError, UnicodeError):
         return None
+
+
+def pack(value: object) -> str:
+    """A dataclass as ASCII text; `unpack` gives it back, undecodable file names included."""
+    return json.dumps(msgspec.to_builtins(value, enc_hook=str))
+
+
+def unpack(text: str | None, kind: type[Kind]) -> Kind | None:
+    """None where there is nothing, or where a program wrote it that means something else by it."""
+    if text is None:
+        return None
+    try:
+        return msgspec.convert(json.loads(text), kind, dec_hook=_as_path)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def _as_path(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise NotImplementedError(kind)
 
 
 def storable(text: str) -> str:

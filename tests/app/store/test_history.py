@@ -217,7 +217,8 @@ def test_a_conversation_of_ten_thousand_messages_has_a_path(history: History) ->
     chat = history.new_chat().id
     with history._database.write() as connection:
         connection.executemany(
-            "INSERT INTO messages VALUES (?, ?, ?, 'user', 'complete', 0, '', NULL, 'x', '', NULL)",
+            "INSERT INTO messages VALUES (?, ?, ?, 'user', 'complete', 0, '', NULL, 'x', '', NULL,"
+            " NULL, NULL)",
             [(number, chat, number - 1 or None) for number in range(1, 10_001)],
         )
     assert history.select(1).current_leaf == 10_000

@@ -396,21 +396,22 @@ def test_a_migration_runs_once_after_a_backup(
     def add_column(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE chats ADD COLUMN colour TEXT")
 
+    version = len(migrations.STEPS)
     monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, add_column))
     history = open_history()
     assert everything(history) == whole
     history.close()
     open_history().close()
-    (backup,) = paths.data.glob("*.format-1-*")
+    (backup,) = paths.data.glob(f"*.format-{version}-*")
     assert backup.stat().st_mode & 0o77 == 0
     connection = sqlite3.connect(backup)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (version,)
     assert connection.execute("SELECT count(*) FROM chats").fetchone() == (12,)
     connection.close()
     last = open_history()
     last.purge(1)
-    assert list(paths.data.glob("*.format-1-*")) == []
+    assert list(paths.data.glob("*.format-*")) == []
 
 
 def test_a_failing_migration_changes_nothing(
