@@ -1,0 +1,54 @@
+"""What the index of a knowledge base gives back. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class WordHit:
+    """A chunk that holds words of a query."""
+
+    chunk_id: int
+    bm25: float
+    """Larger is better, never negative (SQLite's bm25 with its sign turned)."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk with its place, as the index holds it."""
+
+    id: int
+    content_id: int
+    """The document. Files with the same bytes are one document."""
+    path: Path
+    """Of the newest file with these bytes."""
+    name: str
+    """Its path relative to its root, escaped for people."""
+    other_names: tuple[str, ...]
+    """Of the other files with these bytes, newest first."""
+    order: int
+    """Position among the document's chunks, from 0."""
+    text: str
+    header: str
+    headings: tuple[str, ...]
+    start: int
+    """Characters of the document's text."""
+    end: int
+    page: int | None
+    last_page: int | None
+    first_line: int | None
+    last_line: int | None
+    embed_text: str
+    """The text that is embedded: file name, headings and table header in front."""
+    hidden_characters: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToEmbed:
+    """A text that has no vector yet, and a chunk that holds it."""
+
+    chunk_id: int
+    text: str

@@ -1,0 +1,90 @@
+"""Words for SQLite's word index, and queries that are words only: nothing in them is syntax.
+
+Text is folded by NFKC (full-width digits, half-width kana). Runs of scripts written without spaces
+become overlapping pairs of characters, and the last character of a run once more alone, so that
+SQLite's `porter unicode61` finds any part of two or more, and a single one by its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+RULES = f"1/{unicodedata.unidata_version}"
+"""Changes with everything here that gives other words: the word index is then made again."""
+
+TERM_LIMIT = 64
+"""Words of a query that are looked for; the rest of a very long one changes nothing."""
+TERM_LENGTH = 100
+
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
+    "\u303b\u303c\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3105-\u312f\u3131-\u318e"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97c\uac00-\ud7ff\uf900-\ufaff"
+    "\U0001b000-\U0001b16f\U00020000-\U0003ffff]+"
+)
+"""Thai, Lao, Burmese, Khmer, Chinese, Japanese, Korean; no punctuation of theirs."""
+CJK = re.compile(
+    "[\u2e80-\u2fdf\u3005-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+TERM = re.compile(r"[^\W_]+")
+
+STOP_WORDS = frozenset(
+    "a about an and any are as at be been but by can could did do does for from had has have he her "
+    "him his how i if in into is it its may me might my of on or our she should so some than that "
+    "the their them then there these they this those to us was we were what when where which who "
+    "whom whose why will with would you your".split()
+)
+
+
+def segmented(text: str) -> str:
+    """Text as the word index takes it."""
+    if text.isascii():
+        return text
+    return UNSPACED.sub(lambda run: f" {' '.join(grams(run.group()))} ", folded(text))
+
+
+def folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def grams(run: str) -> list[str]:
+    """`我爱猫` as `我爱 爱猫 猫`. Marks go: SQLite would cut a word at each."""
+    letters = "".join(letter for letter in run if unicodedata.category(letter)[0] != "M")
+    return [letters[place : place + 2] for place in range(len(letters))]
+
+
+def terms(query: str) -> tuple[str, ...]:
+    """The different words of a query in order, pairs for unspaced scripts; a single character of
+    such a script stands alone. Without words that say nothing, unless there is nothing else.
+    """
+    found: dict[str, None] = {}
+    for word in query_words(query):
+        found.setdefault(word[:TERM_LENGTH].lower())
+    telling = [word for word in found if word not in STOP_WORDS]
+    return tuple((telling or list(found))[:TERM_LIMIT])
+
+
+def query_words(query: str) -> list[str]:
+    text = folded(query)
+    words: list[str] = []
+    place = 0
+    for run in UNSPACED.finditer(text):
+        words += TERM.findall(text[place : run.start()])
+        pairs = grams(run.group())
+        words += pairs[:-1] or pairs
+        place = run.end()
+    return words + TERM.findall(text[place:])
+
+
+def expression(word: str) -> str:
+    """A term as a phrase for FTS5; a single unspaced character is found by its beginning."""
+    is_single = len(word) == 1 and UNSPACED.fullmatch(word) is not None
+    return f'"{word}"' + ("*" if is_single else "")
+
+
+def is_cjk(text: str) -> bool:
+    """Whether a good part of the letters is Chinese, Japanese or Korean."""
+    letters = TERM.findall(text)
+    total = sum(len(word) for word in letters)
+    return 5 * len(CJK.findall(text)) >= total > 0
