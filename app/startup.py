@@ -1,4 +1,4 @@
-"""Putting the parts together for one run: chats and engine.
+"""Putting the parts together for one run: chats, engine, knowledge bases.
 
 Front ends call this once at their start; it knows which files and processes belong together, and
 nothing of screens.
@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from app.paths import Paths
 from app.session import Session
 from app.settings import Settings
 from app.store.history import History
 from engine.client import EngineClient
+
+if TYPE_CHECKING:
+    from app.knowledge.base import KnowledgeBases
 
 
 def open_session(paths: Paths, settings: Settings, private: bool = False) -> Session:
@@ -30,3 +34,10 @@ def session_for(paths: Paths, settings: Settings, private: bool = False) -> Iter
         yield session
     finally:
         session.close()
+
+
+def knowledge_bases(paths: Paths) -> KnowledgeBases:
+    """All knowledge bases of the data folder, with the embedder that this installation has."""
+    from app.knowledge.base import KnowledgeBases
+
+    return KnowledgeBases(paths)
