@@ -32,6 +32,8 @@ class Passage:
     """Files with the same bytes."""
     hidden_characters: int = 0
     """Invisible characters taken out of the whole document."""
+    page_starts: tuple[tuple[int, int], ...] = ()
+    """Character of the document and number of each page that begins inside the passage."""
 
     @property
     def place(self) -> str:
