@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from app.errors import Busy, DiskFull, StorageError
@@ -80,9 +80,13 @@ class Database:
             connection.execute("UPDATE meta SET changes = changes + 1")
             yield connection
 
+    def translated(self) -> AbstractContextManager[None]:
+        """SQLite's errors as ours, in the words that fit what the database holds."""
+        return translated(self.path)
+
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._lock, translated(self.path):
+        with self._lock, self.translated():
             self._connection.execute(begin)
             try:
                 yield self._connection
@@ -94,7 +98,7 @@ class Database:
 
     def data_version(self) -> int:
         """Changes when another process or connection has written."""
-        with self._lock, translated(self.path):
+        with self._lock, self.translated():
             return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def checkpoint(self, timeout: float = 10.0) -> bool:
@@ -104,7 +108,7 @@ class Database:
         if self.path is None or self._locks is None:
             return True
         try:
-            with self._lock, folder_lock(self._locks, timeout), translated(self.path):
+            with self._lock, folder_lock(self._locks, timeout), self.translated():
                 return truncate_log(self._connection)
         except Busy:
             return False
