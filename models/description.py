@@ -23,6 +23,8 @@ from models.shape_checks import check_shapes
 from models.sizes import show_name, show_text
 from models.tokenizers.gguf_vocab import tokenizer_fingerprint
 
+TRAINED_CONTEXT = "localchat.trained_context"
+"""Key of our converted files: what the model was trained on, where less of it is usable."""
 _SAMPLES = 32
 _SAMPLE_BYTES = 4096
 _KNOWN_ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
@@ -70,6 +72,7 @@ def describe_gguf(path: Path) -> ModelDescription:
         template_hash=template_hash(template),
         ids=_special_ids(header, vocab_size),
         license=show_text(header.text("general.license")[:200]),
+        context_before_conversion=header.integer(TRAINED_CONTEXT),
     )
 
 

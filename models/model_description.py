@@ -53,6 +53,8 @@ class ModelDescription:
     ids: SpecialIds
     license: str
     format: Literal["gguf", "safetensors"] = "gguf"
+    context_before_conversion: int | None = None
+    """Tokens the model was trained on, where the conversion for llama.cpp had to leave it fewer."""
 
     @property
     def kv_heads(self) -> tuple[int, ...]:

@@ -94,9 +94,15 @@ def context_notices(
     """A context that differs from the trained one without having been asked for, or exceeds it."""
     trained, _ = trained_context(description)
     unusual = choice.ctx > trained if options.ctx else choice.ctx < trained
+    notices: list[str] = []
     if unusual or description.ctx_train != trained:
-        return (f"Context {choice.ctx:,} tokens: {choice.reason}.",)
-    return ()
+        notices.append(f"Context {choice.ctx:,} tokens: {choice.reason}.")
+    if description.context_before_conversion:
+        notices.append(
+            f"The model was trained on {description.context_before_conversion:,} tokens; converted "
+            f"it has {trained:,}: beyond its sliding window llama.cpp would compute something else."
+        )
+    return tuple(notices)
 
 
 def warm_up(formatter: ChatFormatter) -> None:

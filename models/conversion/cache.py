@@ -29,7 +29,7 @@ from models.tokenizers.fingerprint import folder_fingerprint
 if TYPE_CHECKING:
     from filelock import FileLock
 
-FORMAT = 1
+FORMAT = 2
 """Raised when the same source gives another file."""
 _NOTE = "source.json"
 _LOCK = ".lock"

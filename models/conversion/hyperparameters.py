@@ -12,6 +12,7 @@ from typing import Any
 
 from models.config import ModelConfig
 from models.conversion.rope_scaling import add_rope
+from models.description import TRAINED_CONTEXT
 from models.errors import UnsupportedModel
 
 
@@ -49,7 +50,10 @@ def add_hyperparameters(writer: Any, config: ModelConfig) -> None:
     kind = ARCHITECTURES[config.family]
     check_supported(config)
     writer.add_vocab_size(config.vocab_size)
-    writer.add_context_length(usable_context(config))
+    usable = usable_context(config)
+    writer.add_context_length(usable)
+    if usable < config.context:
+        writer.add_uint32(TRAINED_CONTEXT, config.context)
     writer.add_embedding_length(config.hidden)
     writer.add_block_count(len(config.layers))
     writer.add_feed_forward_length(_feed_forward(config))

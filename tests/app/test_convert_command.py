@@ -42,6 +42,9 @@ def test_a_folder_is_converted_kept_listed_and_removed(folder: Path, tmp_path: P
     assert listed["path"] == str(path)
     assert listed["source"] == str(folder)
     assert "tiny model-Q8_0.gguf" in convert(tmp_path, "--list").out
+    (status,) = run_program(tmp_path, "cache", "--json").objects
+    assert (status["converted"], status["converted_bytes"]) == (1, made["bytes"])
+    assert "1 converted model kept" in run_program(tmp_path, "cache").out
 
     assert convert(tmp_path, "--remove", "tiny").status == 3
     removed = convert(tmp_path, "--remove", path.name, "--json")

@@ -10,8 +10,11 @@ import pytest
 
 from engine.errors import OutOfMemory
 from engine.messages import Load, LoadOptions
+from engine.worker.load_parts import context_notices
 from engine.worker.loading import load
 from models.description import describe
+from models.memory import choose_context
+from tests.models.gguf_bytes import tiny_llama
 
 
 def go_on(_done: int, _total: int) -> bool:
@@ -64,3 +67,13 @@ def test_a_saved_state_is_bound_to_all_that_it_depends_on(
         monkeypatch.setattr("engine.worker.loading.describe", lambda _path, it=changed: it)
         others.append(fingerprint(ctx=512))
     assert len({plain, *others}) == 1 + len(others)
+
+
+def test_a_context_that_a_conversion_cut_is_told(tmp_path: Path) -> None:
+    whole = describe(tiny_llama().write(tmp_path / "m.gguf"))
+    choice = choose_context(whole, "f16", 8 << 30, None)
+    assert context_notices(whole, choice, LoadOptions()) == ()
+    cut = replace(whole, context_before_conversion=32_768)
+    (told,) = context_notices(cut, choice, LoadOptions())
+    assert "32,768" in told
+    assert f"{whole.ctx_train:,}" in told

@@ -220,7 +220,9 @@ def test_every_8_bit_value_is_right() -> None:
 def test_a_window_that_llama_cpp_does_not_know_limits_the_context(tmp_path: Path) -> None:
     model = write_model(tmp_path / "m", FAMILIES["mistral"], byte_level("llama-bpe"))
     path = convert_folder(tmp_path / "m", tmp_path, "F32")
-    assert describe(path).ctx_train == model.config.sliding_window == 9
+    described = describe(path)
+    assert described.ctx_train == model.config.sliding_window == 9
+    assert described.context_before_conversion == model.config.max_position_embeddings > 9
     assert compared(model, path, 9).error < 1e-5
 
 
