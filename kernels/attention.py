@@ -28,19 +28,24 @@ def paged_attention(
     scale: float,
     window: int | None = None,
     cap: float | None = None,
+    is_turned: bool = False,
+    out: Tensor | None = None,
 ) -> Tensor:
     """q [T, H, D]; returns the same shape in q's dtype, zeros for rows of no sequence.
 
     first_row int64 [B + 1], lengths int64 [B]: sequence b holds lengths[b] tokens, and its rows
     first_row[b] .. first_row[b + 1] - 1 are the last of them, their K and V stored before.
     table int64 [B, N]: its blocks. `window`: tokens a token sees, itself included.
+    `is_turned`: q comes rotated like the K that is stored, as `qkv_store.py` returns it.
     """
-    out = torch.zeros_like(q)
+    out = torch.zeros_like(q) if out is None else out.zero_()
+    turns = pool.layout.format.rotates_k and not is_turned
     borders, counts = first_row.tolist(), lengths.tolist()
     for b, length in enumerate(counts):
         rows = slice(borders[b], borders[b + 1])
         if rows.start < rows.stop:
-            out[rows] = _one_sequence(q[rows], pool, layer, length, table[b], scale, window, cap)
+            place = pool, layer, length, table[b]
+            out[rows] = _one_sequence(q[rows], *place, scale, window, cap, turns)
     return out
 
 
@@ -53,13 +58,14 @@ def _one_sequence(
     scale: float,
     window: int | None,
     cap: float | None,
+    turns: bool,
 ) -> Tensor:
     kind = pool.layout.format
     count, first = q.shape[0], length - q.shape[0]
     start = _first_seen(first, window)
     k, v = read_stored(pool, layer, table, start, length)
     wide = q.float() * scale
-    wide = hadamard(wide) if kind.rotates_k else wide
+    wide = hadamard(wide) if turns else wide
     step = max(1, SCORE_COUNT // (q.shape[1] * (length - start)))
     found = []
     for row in range(0, count, step):

@@ -46,6 +46,7 @@ def store_qkv(
     biases: Biases | None = None,
     norms: HeadNorms | None = None,
     angles: tuple[Tensor, Tensor] | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """q [T, H, D], k and v [T, Hkv, D]; returns q's shape and dtype. float32 inside.
 
@@ -62,4 +63,5 @@ def store_qkv(
     if angles is not None:
         wide_q, wide_k = apply_rope(wide_q, *angles), apply_rope(wide_k, *angles)
     store_kv(pool, layer, wide_k, wide_v, slots)
-    return (hadamard(wide_q) if pool.layout.format.rotates_k else wide_q).to(q.dtype)
+    turned = (hadamard(wide_q) if pool.layout.format.rotates_k else wide_q).to(q.dtype)
+    return turned if out is None else out.copy_(turned)

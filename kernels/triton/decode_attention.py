@@ -19,17 +19,16 @@ from torch import Tensor
 from kernels.kv_layout import KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.tiles import Splitting, splitting_for
 from kernels.triton.limits import lacking
 from kernels.triton.packed_keys import attend_packed_keys
 from kernels.triton.paged_keys import attend_keys
 from kernels.triton.splits import (
     Partial,
-    Splitting,
     keys_of_split,
     merge_kernel,
     merge_warps,
     partial_results,
-    splitting_for,
 )
 
 LEAST_ROWS = 16
@@ -125,18 +124,19 @@ def decode_attention(
     rows: int = 1,
     splitting: Splitting | None = None,
     partial: Partial | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """As `paged_attention`, with q [T, H, D] dense and rotated like the K that is stored.
 
     `rows`: the most new tokens that a sequence has. Rows of length 0 become zeros; rows that belong
     to no sequence are left undefined. `partial`: room of an earlier call.
     """
-    layout, plan = pool.layout, splitting or splitting_for(pool.layout.head_size)
+    layout, plan = pool.layout, splitting or splitting_for(pool.layout.head_size, rows)
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     views = kv_views(pool, layer)
     partial = partial or partial_results(q, plan.count)
-    out = torch.empty_like(q)
+    out = torch.empty_like(q) if out is None else out
     batch = lengths.shape[0]
     shared = {
         "p_first_row": first_row,

@@ -11,8 +11,6 @@ key that its oldest token sees to its youngest token.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 import triton
 import triton.language as tl
@@ -21,33 +19,12 @@ from torch import Tensor
 from kernels.kv_layout import KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
+from kernels.tiles import PrefillTile, tile_for
 from kernels.triton.limits import lacking
 from kernels.triton.paged_keys import attend_keys
 
 LEAST_TILE_ROWS = 64
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
-
-
-@dataclass(frozen=True, slots=True)
-class PrefillTile:
-    """`rows`: tokens times heads of a group, that padded to a power of two; `keys` of a step."""
-
-    rows: int = 128
-    keys: int = 64
-    warps: int = 8
-    stages: int = 2
-
-
-def tile_for(size: int, is_packed: bool) -> PrefillTile:
-    """For heads of `size` dims, `is_packed`: of 8-bit K.
-
-    What neither spills nor needs more than 99 KiB of shared memory. Registers decide: 8-bit K and V
-    are held twice, as codes and as numbers, so 128 rows spill; 64 rows in 4 warps take the fewest
-    instructions a row and key of what doesn't.
-    """
-    if size > 128:
-        return PrefillTile(rows=64, keys=32)
-    return PrefillTile(rows=64, warps=4) if size > 64 and is_packed else PrefillTile()
 
 
 @triton.jit(do_not_specialize=["table_step"])
@@ -117,10 +94,11 @@ def prefill_attention(
     cap: float | None = None,
     rows: int = 1,
     tile: PrefillTile | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """As `paged_attention`, with q [T, H, D] dense and rotated like the K that is stored.
 
-    `rows`: the most new tokens that a sequence has. Rows of no sequence are left undefined.
+    `rows`: the most new tokens that a sequence has. Rows of no sequence are left as they are.
     """
     layout = pool.layout
     plan = tile or tile_for(layout.head_size, layout.format.k in ("int8", "fp8"))
@@ -128,7 +106,7 @@ def prefill_attention(
     group = heads // layout.kv_heads
     padded = triton.next_power_of_2(group)
     views = kv_views(pool, layer)
-    out = torch.empty_like(q)
+    out = torch.empty_like(q) if out is None else out
     grid = (triton.cdiv(rows, plan.rows // padded), layout.kv_heads, lengths.shape[0])
     prefill_attention_kernel[grid](
         p_q=q,

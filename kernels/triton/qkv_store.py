@@ -220,13 +220,15 @@ def store_qkv(
     biases: Biases | None = None,
     norms: HeadNorms | None = None,
     angles: tuple[Tensor, Tensor] | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """As `kernels/qkv_store.py`. q, k and v may be parts of one wider tensor; angles are dense."""
     layout = pool.layout
     tokens, heads, size = q.shape
     views = kv_views(pool, layer)
     values = views.v.view(torch.int32) if layout.format.v == "int4" else views.v
-    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    if out is None:
+        out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     cos, sin = angles or (q, q)
     groups = triton.cdiv(heads, ROWS) + 2 * triton.cdiv(layout.kv_heads, ROWS)
     store_qkv_kernel[(tokens, groups)](

@@ -22,26 +22,6 @@ from kernels.triton.rotation import rotated
 
 
 @dataclass(frozen=True, slots=True)
-class Splitting:
-    """`count` shares at most, of at least `least` keys, in whole tiles of `tile` keys."""
-
-    count: int = 64
-    least: int = 256
-    tile: int = 128
-    warps: int = 4
-    stages: int = 2
-
-
-def splitting_for(size: int) -> Splitting:
-    """For heads of `size` dims.
-
-    A tile of 128 keys costs the fewest instructions a byte. Of wide heads it neither fits the 99
-    KiB of shared memory of consumer devices nor their registers; half of it does.
-    """
-    return Splitting() if size <= 128 else Splitting(tile=64, stages=3)
-
-
-@dataclass(frozen=True, slots=True)
 class Partial:
     """Results of each share: float32 [T, H, count, D], and log2 of its sum of weights
     [T, H, count].

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from kernels.attention import paged_attention
+from kernels.tiles import Splitting
 from kernels.triton.decode_attention import can_run, decode_attention
-from kernels.triton.splits import Splitting, partial_results
+from kernels.triton.splits import partial_results
 from tests.kernels.pools import Stored, poisoned_pool, relative, stored
 from tests.kernels.triton.attention_checks import (
     ERROR,

@@ -11,10 +11,10 @@ from kernels.attention import paged_attention
 from kernels.hadamard import hadamard
 from kernels.kv_layout import KV_FORMATS, KVLayout
 from kernels.kv_pool import KVPool
+from kernels.tiles import Splitting
 from kernels.triton.decode_attention import decode_attention
 from kernels.triton.prefill_attention import prefill_attention
 from kernels.triton.qkv_store import store_qkv
-from kernels.triton.splits import Splitting
 from tests.kernels.pools import poisoned_pool, relative, slots_of
 
 SIZE, SCALE = 64, 0.125

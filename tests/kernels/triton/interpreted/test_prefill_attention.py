@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.triton.prefill_attention import PrefillTile, can_run, prefill_attention
+from kernels.tiles import PrefillTile
+from kernels.triton.prefill_attention import can_run, prefill_attention
 from tests.kernels.pools import Stored, poisoned_pool, relative, stored
 from tests.kernels.triton.attention_checks import ERROR, Compared, compared, queries
 

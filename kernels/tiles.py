@@ -1,0 +1,101 @@
+"""Tile sizes of the kernels for each generation of NVIDIA devices, and why they are what they are.
+
+Nothing is tuned while the program runs: results would depend on the tuner. Registers and shared
+memory were read from compiled kernels (Triton 3.9), at heads of 128 dims where nothing else is
+said; none of it was timed. A device of a generation that is not named takes the tiles of the last
+one before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Capability = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """`count` shares at most, of at least `least` keys, in whole tiles of `tile` keys."""
+
+    count: int = 64
+    least: int = 256
+    tile: int = 128
+    warps: int = 4
+    stages: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTile:
+    """`rows`: tokens times heads of a group, that padded to a power of two; `keys` of a step."""
+
+    rows: int = 128
+    keys: int = 64
+    warps: int = 8
+    stages: int = 2
+
+
+DECODE = Splitting()
+"""A tile of 128 keys costs the fewest instructions a byte: 1.0 for bf16 against 1.6 of 64 keys, 4.4
+against 5.1 for 8 bits. 96-127 registers, 74 KiB at most: fits everywhere.
+"""
+DECODE_WIDE = Splitting(tile=64, stages=3)
+"""Heads of more than 128 dims: a tile of 128 keys neither fits 99 KiB nor the registers."""
+VERIFY_COUNT = 16
+"""Shares for several new tokens of a sequence. Room for results grows with rows times shares: 64 of
+them would take 300 MB for 64 drafts of an 8B model, and rows fill the device by themselves.
+"""
+
+PREFILL_SHALLOW = PrefillTile()
+"""204-210 registers and 65 KiB on 8.9 and 12.0, whose programs have 99 KiB."""
+PREFILL_DEEP = PrefillTile(stages=3)
+"""One more tile on its way: 214 registers and 66 KiB on 8.0, 185 and 99 KiB on 9.0, no spills."""
+PREFILL_PACKED = PrefillTile(rows=64, warps=4)
+"""8-bit K and V are held twice, as codes and as numbers: 128 rows spill. Of what does not, 64 rows
+in 4 warps take the fewest instructions a row and key.
+"""
+PREFILL_WIDE = PrefillTile(rows=64, keys=32)
+"""Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Of one generation."""
+
+    prefill: PrefillTile
+
+
+GENERATIONS: dict[Capability, Tiles] = {
+    (8, 0): Tiles(PREFILL_DEEP),
+    # Consumer devices: 99 KiB of shared memory a program.
+    (8, 6): Tiles(PREFILL_SHALLOW),
+    (8, 9): Tiles(PREFILL_SHALLOW),
+    (9, 0): Tiles(PREFILL_DEEP),
+    (10, 0): Tiles(PREFILL_DEEP),
+    (12, 0): Tiles(PREFILL_SHALLOW),
+}
+_OLDEST = (8, 0)
+
+
+def generation(capability: Capability | None) -> Tiles:
+    """None, and what is older than all: tiles that fit everywhere."""
+    if capability is None:
+        return GENERATIONS[(8, 9)]
+    known = [one for one in GENERATIONS if one <= capability]
+    return GENERATIONS[max(known, default=_OLDEST)]
+
+
+def splitting_for(size: int, rows: int = 1) -> Splitting:
+    """For heads of `size` dims and `rows` new tokens a sequence."""
+    plan = DECODE if size <= 128 else DECODE_WIDE
+    if rows == 1:
+        return plan
+    return Splitting(VERIFY_COUNT, plan.least, plan.tile, plan.warps, plan.stages)
+
+
+def tile_for(size: int, is_packed: bool, capability: Capability | None = None) -> PrefillTile:
+    """For heads of `size` dims, `is_packed`: of 8-bit K."""
+    if size > 128:
+        return PREFILL_WIDE
+    if size > 64 and is_packed:
+        return PREFILL_PACKED
+    return generation(capability).prefill
