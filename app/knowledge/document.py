@@ -18,7 +18,8 @@ class Section:
     page: int | None = None
     """From 1, where the format has pages."""
     header: str = ""
-    """A table's header row, to be repeated before each chunk of the table."""
+    """A table's header row, to be repeated before each chunk of the table but the first: the
+    section itself begins with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""Bytes of a text file as text: UTF-8 and UTF-16 by marks and form, older encodings by guess.
+
+Binary files are refused, whatever their name says.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from app.knowledge.reading.source import Refused
+
+MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+BINARY_STARTS = (
+    *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"PK\x03\x04", b"%PDF-", b"\x7fELF", b"MZ\x90"),
+    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"),
+    *(b"GGUF", b"OggS", b"fLaC", b"ID3", b"RIFF", b"\0\0\x01\0", b"\xca\xfe\xba\xbe"),
+)
+TEXT_CONTROLS = frozenset(b"\t\n\r\x0b\x0c\x08\x1b")
+SAMPLE_BYTES = 65_536
+MOST_CONTROLS = 0.01
+"""Share of control bytes above which a file is no text."""
+MOST_BROKEN = 0.002
+"""Share of broken sequences up to which a file is still UTF-8."""
+GUESSED_BYTES = 262_144
+"""What the guess looks at: enough of any language, and a bounded time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    text: str
+    notice: str = ""
+    """What was guessed or lost."""
+
+
+def decode(data: bytes, is_cut: bool = False) -> Decoded:
+    """`is_cut`: the data may end inside a character. Raises Refused."""
+    for mark, name in MARKS:
+        if data.startswith(mark):
+            return _decoded(data[len(mark) :], name, is_cut)
+    if wide := _unmarked_wide(data[:SAMPLE_BYTES]):
+        return _decoded(data, wide, is_cut)
+    if is_binary(data):
+        raise Refused("skipped: binary file")
+    try:
+        return Decoded(_strictly(data, "utf-8", is_cut))
+    except UnicodeDecodeError:
+        pass
+    text = _strictly(data, "utf-8", is_cut, "replace")
+    broken = text.count("\ufffd") - data.count("\ufffd".encode())
+    if broken <= max(1, MOST_BROKEN * len(data)) and _wide(text) > broken:
+        return Decoded(text, f"{broken} broken characters")
+    name = guess(data)
+    return _decoded(data, name, is_cut, f"read as {name}")
+
+
+def is_binary(data: bytes) -> bool:
+    if data.startswith(BINARY_STARTS):
+        return True
+    sample = data[:SAMPLE_BYTES]
+    controls = sum(sample.count(code) for code in range(32) if code not in TEXT_CONTROLS)
+    return controls > max(8, MOST_CONTROLS * len(sample))
+
+
+def guess(data: bytes) -> str:
+    """The name of an older encoding. Raises Refused when none fits."""
+    from charset_normalizer import from_bytes
+
+    sample = data[:GUESSED_BYTES]
+    if len(data) > len(sample):  # not inside a character of two bytes
+        sample = sample[: sample.rfind(b"\n") + 1] or sample
+    best = from_bytes(sample).best()
+    if best is None:
+        raise Refused("skipped: encoding")
+    # The wider set of the same family: a later page may use more of it.
+    return {"gb2312": "gb18030", "gbk": "gb18030", "latin_1": "cp1252"}.get(
+        best.encoding, best.encoding
+    )
+
+
+def _decoded(data: bytes, name: str, is_cut: bool, notice: str = "") -> Decoded:
+    try:
+        return Decoded(_strictly(data, name, is_cut), notice)
+    except UnicodeDecodeError:
+        text = _strictly(data, name, is_cut, "replace")
+    broken = text.count("\ufffd")
+    if broken > max(1, 10 * MOST_BROKEN * len(text)):
+        raise Refused("skipped: encoding")
+    return Decoded(text, "; ".join(filter(None, (notice, f"{broken} broken characters"))))
+
+
+def _strictly(data: bytes, name: str, is_cut: bool, errors: str = "strict") -> str:
+    return codecs.getincrementaldecoder(name)(errors).decode(data, final=not is_cut)
+
+
+def _wide(text: str) -> int:
+    """Characters beyond ASCII that were read."""
+    return sum(1 for character in text if character > "\x7f" and character != "\ufffd")
+
+
+def _unmarked_wide(sample: bytes) -> str | None:
+    """UTF-16 without its mark: NULs stand at every second byte only."""
+    if len(sample) < 4:
+        return None
+    half = len(sample) // 2
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    if odd > 0.4 * half and even < 0.02 * half:
+        return "utf-16-le"
+    if even > 0.4 * half and odd < 0.02 * half:
+        return "utf-16-be"
+    return None
