@@ -36,6 +36,8 @@ class FoundFile:
     """Bytes."""
     mtime_ns: int
     inode: Inode
+    ctime_ns: int = 0
+    """Changes with the content although a program put the old `mtime_ns` back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,14 @@ class _Walk:
             return self._skipped(path, f"the same file as {single_line(other)}")
         relative = self._relative(path)
         self._seen[_inode(status)] = relative
-        return FoundFile(path, relative, status.st_size, status.st_mtime_ns, _inode(status))
+        return FoundFile(
+            path,
+            relative,
+            status.st_size,
+            status.st_mtime_ns,
+            _inode(status),
+            status.st_ctime_ns,
+        )
 
     def _subfolder(self, path: Path, status: os.stat_result) -> SkippedFile | Path:
         inode = _inode(status)
