@@ -35,7 +35,7 @@ COMMANDS = {
     "chat": "a conversation, line by line (or JSON lines with --json)",
     "models": "list, describe and check model files",
     "chats": "list, show, search, export, import and delete chats",
-    "kb": "knowledge bases (not available yet)",
+    "kb": "folders of documents made searchable, to answer from",
     "bench": "measure the engine against a bare loop",
     "serve": "an HTTP server (not available yet)",
     "doctor": "what this machine and this installation can do",

@@ -1,6 +1,7 @@
 """Completion scripts, made from the parsers, so that they never name what does not exist.
 
-Names of models and chats are asked for while completing, through the program itself.
+Names of models, chats and knowledge bases are asked for while completing, through the program
+itself.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from app.cli import COMMANDS, command_parser, root_parser
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "models": ("list", "info", "check", "convert"),
     "chats": ("list", "show", "search", "export", "import", "delete"),
+    "kb": ("list", "create", "add", "sync", "query", "status", "export", "remove"),
     "cache": ("status", "clear"),
-    "locate": ("config", "data", "state", "cache", "logs", "models"),
+    "locate": ("config", "data", "state", "cache", "logs", "models", "knowledge"),
     "completion": ("bash", "zsh", "fish"),
 }
 """First words after a command."""
@@ -41,15 +43,25 @@ def bash() -> str:
     )
     first = " ".join([*COMMANDS, *options_of(root_parser())])
     return f"""\
+_localchat_names() {{
+  local name
+  while IFS= read -r name; do
+    case "$name" in "$2"*) COMPREPLY+=("$(printf %q "$name")") ;; esac
+  done < <(localchat completion --names "$1" 2>/dev/null)
+}}
 _localchat() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" words
   COMPREPLY=()
   case "$previous" in
     -m|--model) words="$(localchat completion --names models 2>/dev/null)" ;;
     --chat) words="$(localchat completion --names chats 2>/dev/null)" ;;
+    --kb) _localchat_names knowledge "$current"; return ;;
     -f|--file) COMPREPLY=($(compgen -f -- "$current")); return ;;
     --color) words="auto always never" ;;
   esac
+  if [ "${{COMP_WORDS[1]}}" = kb ] && [ "$COMP_CWORD" -eq 3 ]; then
+    _localchat_names knowledge "$current"; return
+  fi
   if [ -z "$words" ]; then
     case "${{COMP_WORDS[1]}}" in
 {cases}
@@ -80,9 +92,16 @@ def fish() -> str:
         )
     for name, words in words_by_command().items():
         lines += [_fish_word(name, word) for word in words]
-    for word, kind in (("-s m -l model", "models"), ("-l chat", "chats")):
+    for word, kind in (
+        ("-s m -l model", "models"),
+        ("-l chat", "chats"),
+        ("-l kb", "knowledge"),
+    ):
         names_command = quoted(f"(localchat completion --names {kind} 2>/dev/null)")
         lines.append(f"complete -c localchat {word} -x -a {names_command}")
+    bases = quoted("(localchat completion --names knowledge 2>/dev/null)")
+    lines.append(f"complete -c localchat -n '__fish_seen_subcommand_from kb' -a {bases}")
+    lines.append("complete -c localchat -n '__fish_seen_subcommand_from kb' -F")
     lines.append("complete -c localchat -s f -l file -r -F")
     return "\n".join(lines) + "\n"
 
@@ -101,7 +120,9 @@ def quoted(text: str) -> str:
 
 
 def names(kind: str) -> list[str]:
-    """Names of models or numbers of chats; empty where they cannot be read, as nobody watches."""
+    """Names of models or knowledge bases, or numbers of chats; empty where they cannot be read, as
+    nobody watches.
+    """
     from app.paths import Paths
     from engine.errors import LocalchatError
 
@@ -111,6 +132,10 @@ def names(kind: str) -> list[str]:
             from engine.library import default_folders, find_models
 
             return [entry.name for entry in find_models(default_folders(paths.models))]
+        if kind == "knowledge":
+            from app.startup import knowledge_bases
+
+            return knowledge_bases(paths).names()
         if not paths.database.exists():
             return []
         from app.store.history import History

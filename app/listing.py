@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 from collections.abc import Sequence
 
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
@@ -42,3 +43,18 @@ def moment(seconds: float) -> str:
 
 def tokens(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
+
+
+def pieces(count: int, noun: str) -> str:
+    """1 file, 2,140 files"""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def fitting(text: str, columns: int) -> str:
+    """The start of a line that fits; characters of east Asia take two columns."""
+    used = 0
+    for index, letter in enumerate(text):
+        used += 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        if used > columns:
+            return text[: max(index - 1, 0)] + "…"
+    return text

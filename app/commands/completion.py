@@ -24,7 +24,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", nargs="?", metavar="SHELL", help="bash, zsh or fish")
-    parser.add_argument("--names", choices=("models", "chats"), help=argparse.SUPPRESS)
+    parser.add_argument("--names", choices=("models", "chats", "knowledge"), help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, console: Console) -> int:

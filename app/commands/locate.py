@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from app.paths import Paths
 
 DESCRIPTION = """\
-Where settings, chats, caches, logs and models lie; with a name that path alone.
+Where settings, chats, caches, logs, models and knowledge bases lie; with a
+name that path alone.
 """
 
 EXAMPLES = """\
@@ -26,7 +27,10 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", nargs="?", metavar="NAME", help="config, data, state, cache, logs or models"
+        "what",
+        nargs="?",
+        metavar="NAME",
+        help="config, data, state, cache, logs, models or knowledge",
     )
 
 
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             console.json(places, indent=True)
         else:
             for name, place in places.items():
-                console.line(f"{name:<8}{place}")
+                console.line(f"{name:<11}{place}")
         return 0
     if args.what not in places:
         guess = nearest(args.what, places)
@@ -60,4 +64,5 @@ def located(paths: Paths) -> dict[str, str]:
         "cache": str(paths.cache),
         "logs": str(paths.log.parent),
         "models": str(paths.models),
+        "knowledge": str(paths.knowledge),
     }
