@@ -6,13 +6,15 @@ the exit status of an answer and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from app.console import Console
 from app.exit_codes import exit_code
 from app.interrupt import Interruption
+from app.knowledge.sources import Citation, Sources
 from app.result import error_object, result_object
-from app.session import Answered, Events, Saved, Session, SessionEvent
+from app.session import Answered, Events, Found, Saved, Searching, Session, SessionEvent
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress
 
 
@@ -25,6 +27,7 @@ class Answering:
         self._as_json = as_json
         self._thinking = False
         self._text_shown = False
+        self._sources: Sources | None = None
         self.interrupted = False
         self.answered: Answered | None = None
         self.chat_id: int | None = None
@@ -43,6 +46,8 @@ class Answering:
     def _take(self, event: SessionEvent) -> int:
         if isinstance(event, Saved):
             self.chat_id = event.chat_id
+        if isinstance(event, Found):
+            self._sources = event.sources
         if isinstance(event, Failed):
             self._fail(event.cause)
             return exit_code(event.cause.code)
@@ -57,6 +62,8 @@ class Answering:
             self._show_delta(event)
         elif isinstance(event, PromptProgress):
             self._console.status(reading(event))
+        elif isinstance(event, Searching):
+            self._console.status(event.text)
 
     def _show_delta(self, delta: Delta) -> None:
         if delta.reasoning and not self._thinking:
@@ -78,13 +85,18 @@ class Answering:
                     chat_id=event.chat_id,
                     user_message_id=event.user_message_id,
                     message_id=event.message_id,
+                    citations=event.message.citations,
                 )
             )
             return
         self._console.clear_status()
         self._console.end_text()
-        for text in (*event.result.notices, *ending(event)):
+        for text in (*source_lines(event.message.citations), *self._notices(event)):
             self._console.note_faint(text)
+
+    def _notices(self, event: Answered) -> tuple[str, ...]:
+        about_documents = self._sources.notices if self._sources is not None else ()
+        return (*about_documents, *event.result.notices, *ending(event))
 
     def _fail(self, cause: ErrorInfo) -> None:
         if self._text_shown:
@@ -101,6 +113,15 @@ def reading(event: PromptProgress) -> str:
         seconds = (event.total - event.done) / event.tokens_per_s
         text += f" · {seconds:.0f} s left"
     return text
+
+
+def source_lines(citations: Sequence[Citation]) -> Iterator[str]:
+    """`[1] handbook.pdf p. 12`, one line a source."""
+    for one in citations:
+        doubt = (
+            "" if one.supported else " · unsupported: the passage does not say it in these words"
+        )
+        yield f"[{one.number}] {one.place}{doubt}"
 
 
 def ending(event: Answered) -> tuple[str, ...]:

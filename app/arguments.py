@@ -126,7 +126,7 @@ def add_conversation(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--chat", metavar="ID", type=positive_int, help="go on with this chat")
     parser.add_argument("--no-save", action="store_true", help="store nothing of this conversation")
-    parser.add_argument("--kb", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument("--kb", metavar="NAME", help="answer from this knowledge base")
     add_options(parser)
 
 

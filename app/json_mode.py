@@ -30,6 +30,7 @@ COMMANDS = {
     "select": frozenset({"select"}),
     "system": frozenset({"system"}),
     "title": frozenset({"title"}),
+    "kb": frozenset({"kb"}),
 }
 """What a line can ask for, and the keys that belong together; the first that fits counts."""
 
@@ -43,6 +44,8 @@ class Position:
 
     chat_id: int | None
     """None: the next question starts a new chat."""
+    kb: str | None = None
+    """The knowledge base that questions are answered from."""
 
 
 class JsonMode:
@@ -55,12 +58,13 @@ class JsonMode:
         model: str | None,
         console: Console,
         chat_id: int | None,
+        kb: str | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._model = model
         self._console = console
-        self._position = Position(chat_id)
+        self._position = Position(chat_id, kb)
         self._loaded = load_options(settings, session.paths)
         """What the engine was loaded with, before the first line or by one."""
         self._actions: Mapping[str, Callable[[Mapping[str, Any]], int]] = {
@@ -70,6 +74,7 @@ class JsonMode:
             "select": self._select,
             "system": self._system,
             "title": self._title,
+            "kb": self._knowledge,
         }
 
     def run(self, lines: Iterable[str]) -> int:
@@ -138,6 +143,14 @@ class JsonMode:
         self._console.json({"title": title, "chat_id": chat_id, "usage": asdict(usage)})
         return 0
 
+    def _knowledge(self, request: Mapping[str, Any]) -> int:
+        name = None if request["kb"] is None else text_of(request, "kb")
+        if name is not None:
+            self._session.base(name)
+        self._position.kb = name
+        self._console.json({"kb": name})
+        return 0
+
     def _answer(
         self,
         request: Mapping[str, Any],
@@ -168,6 +181,7 @@ class JsonMode:
             max_tokens=sampling.max_tokens,
             stop=sampling.stop,
             stop_after=count_of(request, "stop_after"),
+            kb=self._position.kb,
         )
 
 

@@ -17,7 +17,7 @@ from app.console import Console
 from app.errors import to_error_info
 from app.exit_codes import exit_code
 from app.sanitize import single_line
-from app.session import Session
+from app.session import Options, Session
 from engine.errors import LocalchatError, UsageError
 
 PROMPT = "> "
@@ -32,6 +32,7 @@ HELP = {
     "/regen": "answer the last question again",
     "/continue": "let a cut answer go on",
     "/title TEXT": "name this chat (without TEXT: the model does)",
+    "/kb NAME": "answer from a knowledge base (without NAME: no more)",
     "/quit": "leave (also ctrl+d)",
 }
 
@@ -90,10 +91,13 @@ def _enable_editing() -> None:
 class LineMode:
     """One conversation at a time, until the person leaves."""
 
-    def __init__(self, session: Session, console: Console, chat_id: int | None) -> None:
+    def __init__(
+        self, session: Session, console: Console, chat_id: int | None, kb: str | None = None
+    ) -> None:
         self._session = session
         self._console = console
         self._chat_id = chat_id
+        self._kb = kb
         self._reader = LineReader(console)
         self._status = 0
         self._commands: Mapping[str, Callable[[str], None]] = {
@@ -103,6 +107,7 @@ class LineMode:
             "/regen": self._regenerate,
             "/continue": self._continue,
             "/title": self._title,
+            "/kb": self._knowledge,
             "/quit": self._quit,
             "/exit": self._quit,
         }
@@ -160,7 +165,8 @@ class LineMode:
 
     def _send(self, text: str) -> None:
         answering = Answering(self._session, self._console, as_json=False)
-        self._status = answering.show(self._session.send(self._chat_id, text))
+        options = Options(kb=self._kb)
+        self._status = answering.show(self._session.send(self._chat_id, text, options))
         if answering.chat_id is not None:
             self._chat_id = answering.chat_id
 
@@ -182,7 +188,8 @@ class LineMode:
 
     def _regenerate(self, _rest: str) -> None:
         answering = Answering(self._session, self._console, as_json=False)
-        self._status = answering.show(self._session.regenerate(self._last()))
+        options = Options(kb=self._kb)
+        self._status = answering.show(self._session.regenerate(self._last(), options))
 
     def _continue(self, _rest: str) -> None:
         answering = Answering(self._session, self._console, as_json=False)
@@ -195,6 +202,12 @@ class LineMode:
         else:
             self._session.title(chat_id)
         self._console.note_faint(self._session.history.chat(chat_id).title)
+
+    def _knowledge(self, rest: str) -> None:
+        if rest:
+            self._session.base(rest)
+        self._kb = rest or None
+        self._console.note_faint(f"answers come from {rest}" if rest else "no knowledge base")
 
     def _quit(self, _rest: str) -> None:
         raise Leave

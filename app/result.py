@@ -5,9 +5,11 @@ It knows the field names that scripts rely on, and nothing of files, screens or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from app.knowledge.sources import Citation
 from engine.events import ErrorInfo, Result, Timings
 from engine.messages import Loaded
 
@@ -22,6 +24,7 @@ def result_object(
     chat_id: int,
     user_message_id: int,
     message_id: int,
+    citations: Sequence[Citation] = (),
 ) -> dict[str, Any]:
     """One answer as `ask --json` prints it; `token_ids` include a sampled end token."""
     return {
@@ -39,7 +42,7 @@ def result_object(
         "chat_id": chat_id,
         "user_message_id": user_message_id,
         "message_id": message_id,
-        "citations": [],
+        "citations": [asdict(citation) for citation in citations],
     }
 
 

@@ -12,9 +12,11 @@ import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
+from app.grounding import Found, Grounding, Searching, cited_passages
 from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
@@ -28,17 +30,30 @@ from app.submission import (
     as_error,
     chat_messages,
     merged,
+    refused,
     require_text,
 )
 from app.titles import tidy_title
-from app.turn import Answered, Saved, SessionEvent, Turn
+from app.turn import Answered, Saved, SessionEvent, Turn, TurnEvent
 from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
 from engine.events import Failed, Finished, Result, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
 from engine.request import Priority
 
-__all__ = ["Answered", "Events", "Options", "Saved", "Session", "SessionEvent"]
+if TYPE_CHECKING:
+    from app.knowledge.base import KnowledgeBase
+
+__all__ = [
+    "Answered",
+    "Events",
+    "Found",
+    "Options",
+    "Saved",
+    "Searching",
+    "Session",
+    "SessionEvent",
+]
 
 Events = Generator[SessionEvent, None, None]
 
@@ -59,6 +74,8 @@ class Options:
     stop_after: int | None = None
     """Stop after this many tokens, as a person pressing stop would."""
     priority: Priority = Priority.INTERACTIVE
+    kb: str | None = None
+    """Name of the knowledge base that a new question is answered from."""
 
 
 DEFAULTS = Options()
@@ -92,6 +109,7 @@ class Session:
         self._guard = threading.Lock()
         self._ended = threading.Condition(self._guard)
         self._private_chats: set[int] = set()
+        self._bases: dict[str, KnowledgeBase] = {}
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
     # ---- model
@@ -230,6 +248,8 @@ class Session:
             try:
                 self.client.close()
             finally:
+                for base in self._bases.values():
+                    base.close()
                 self.history.close()
 
     def _wait_for_answers(self) -> None:
@@ -284,7 +304,7 @@ class Session:
             self.history.resume_answer(message.id)
             saved = Saved(chat.id, message.parent_id, message.id)
             turn = Turn(self.history, self.client, saved, info, message)
-            yield from self._run(turn, submit, chat.id)
+            yield from self._run(turn, submit, chat, None)
 
     def _answer(self, chat: Chat, question_id: int, options: Options) -> Events:
         loaded = self._require_model()
@@ -293,11 +313,45 @@ class Session:
         answer = self.history.begin_answer(chat.id, question_id, info)
         saved = Saved(chat.id, question_id, answer.id)
         turn = Turn(self.history, self.client, saved, info)
-        yield from self._run(turn, submit, chat.id)
+        yield from self._run(turn, submit, chat, options.kb)
 
-    def _run(self, turn: Turn, submit: Submit, chat_id: int) -> Events:
-        with self._as_running(submit.request_id, chat_id) as running:
-            yield from turn.run(submit, running.cancelled.is_set)
+    def _run(self, turn: Turn, submit: Submit, chat: Chat, kb: str | None) -> Events:
+        with self._as_running(submit.request_id, chat.id) as running:
+            events = self._steps(turn.saved, submit, chat, kb, running)
+            yield from turn.run(submit.request_id, events, running.cancelled.is_set)
+
+    def _steps(
+        self, saved: Saved, submit: Submit, chat: Chat, kb: str | None, running: _Running
+    ) -> Iterator[TurnEvent]:
+        """Documents first, where the question has or gets any, then the engine."""
+        path = self.history.path(chat.id, saved.user_message_id)
+        question = path[-1]
+        if kb is not None and (question.sources is None or question.sources.is_refused):
+            sources = yield from self._grounding(kb).sources(path)
+            question = self.history.set_sources(question.id, sources)
+            path = [*path[:-1], question]
+            submit = replace(submit, messages=chat_messages(chat, path))
+        if question.sources is not None:
+            passages = cited_passages(path)
+            yield Found(question.id, question.text, question.sources, passages)
+            if question.sources.is_refused:
+                yield from refused(submit, question.sources.reason, self._require_model())
+                return
+        if not running.cancelled.is_set():
+            yield from self.client.submit(submit)
+
+    def _grounding(self, name: str) -> Grounding:
+        loaded = self._require_model()
+        return Grounding(self.base(name), self.client.count, loaded.ctx, self._name)
+
+    def base(self, name: str) -> KnowledgeBase:
+        """The knowledge base of that name, open until the session closes. NoSuchBase."""
+        from app.knowledge.base import KnowledgeBases
+
+        with self._guard:
+            if name not in self._bases:
+                self._bases[name] = KnowledgeBases(self.paths).open(name)
+            return self._bases[name]
 
     def _collect(self, submit: Submit, chat_id: int) -> Result:
         with self._as_running(submit.request_id, chat_id):

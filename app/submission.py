@@ -5,10 +5,11 @@ It reads rows and settings and writes none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Literal
 
+from app.knowledge.prompt import grounded
 from app.store.conversation import AnswerInfo, Chat, Message
 from engine.errors import (
     ContextTooLong,
@@ -17,7 +18,7 @@ from engine.errors import (
     OutOfMemory,
     UsageError,
 )
-from engine.events import ErrorInfo
+from engine.events import Delta, ErrorInfo, Event, Finished, Result
 from engine.messages import ChatMessage, Loaded, SamplingOverrides, Submit
 
 SubmitKind = Literal["answer", "continue", "title"]
@@ -34,13 +35,14 @@ ERRORS: dict[str, type[LocalchatError]] = {
 def chat_messages(chat: Chat, path: Sequence[Message]) -> tuple[ChatMessage, ...]:
     """System prompt, then root to leaf, without answers that hold nothing.
 
-    Two questions in a row are fine: the engine joins neighbours.
+    Questions stand there with their documents, answers as the model wrote them. Two questions in a
+    row are fine: the engine joins neighbours.
     """
     system = (ChatMessage("system", chat.system),) if chat.system else ()
     return system + tuple(
         ChatMessage(
             role=message.role,
-            content=message.text,
+            content=said(message),
             reasoning=message.reasoning,
             ids=message.ids,
             tokenizer=message.tokenizer,
@@ -48,6 +50,13 @@ def chat_messages(chat: Chat, path: Sequence[Message]) -> tuple[ChatMessage, ...
         for message in path
         if message.role == "user" or message.text or message.reasoning
     )
+
+
+def said(message: Message) -> str:
+    """A message as the model reads it: the same bytes in every later prompt."""
+    if message.role == "user":
+        return grounded(message.text, message.sources)
+    return message.said or message.text
 
 
 def merged(settings: SamplingOverrides, options: SamplingOverrides) -> SamplingOverrides:
@@ -75,6 +84,13 @@ def answer_info(loaded: Loaded, submit: Submit) -> AnswerInfo:
         stop=submit.stop,
         sampling=submit.sampling,
     )
+
+
+def refused(submit: Submit, reason: str, loaded: Loaded) -> Iterator[Event]:
+    """The answer of documents that say nothing: no model made it."""
+    yield Delta(submit.request_id, (), reason, "")
+    result = Result(reason, "", (), "stop", submit.sampling.seed or 0, loaded.kv_type)
+    yield Finished(submit.request_id, result)
 
 
 def as_error(cause: ErrorInfo) -> LocalchatError:

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from app.errors import to_error_info
+from app.grounding import Found, Searching
+from app.knowledge.citations import check
+from app.knowledge.cited_text import CitedText, known_only
 from app.store.conversation import AnswerInfo, Message, Status
 from app.store.history import History
+from app.store.rows import Cited
 from engine.client import EngineClient
 from engine.errors import LocalchatError
 from engine.events import Delta, ErrorInfo, Event, Failed, Finished, PromptProgress, Result, Started
-from engine.messages import Submit
 
 JOURNAL_EVERY_S = 1.0
 
@@ -42,7 +45,9 @@ class Answered:
     message_id: int
 
 
-SessionEvent = Saved | Started | PromptProgress | Delta | Answered | Failed
+TurnEvent = Searching | Found | Event
+"""What happens on the way to an answer: documents are looked for, then the engine works."""
+SessionEvent = Saved | Searching | Found | Started | PromptProgress | Delta | Answered | Failed
 
 STATUS_OF: dict[str, Status] = {
     "stop": "complete",
@@ -69,7 +74,10 @@ class Progress:
 
 
 class Turn:
-    """Runs one submit and keeps its row true. Use once."""
+    """Runs one request and keeps its row true. Use once.
+
+    Where documents were found, citations are checked: numbers without a document are never shown.
+    """
 
     def __init__(
         self,
@@ -82,7 +90,7 @@ class Turn:
     ) -> None:
         self._history = history
         self._client = client
-        self._saved = saved
+        self.saved = saved
         self._info = info
         self._clock = clock
         self._progress = Progress()
@@ -91,54 +99,87 @@ class Turn:
         if so_far is not None:
             # Ids of another vocabulary mean nothing here: the engine then tokenises the text again.
             self._keeps_ids = so_far.tokenizer == info.tokenizer
-            self._before = Progress(so_far.text, so_far.reasoning, so_far.ids)
+            text = so_far.said or so_far.text
+            self._before = Progress(text, so_far.reasoning, so_far.ids)
+        self._found: Found | None = None
+        self._cited = CitedText(0)
         self._journalled_at: float | None = None
         self._ended = False
 
-    def run(self, submit: Submit, cancel_wanted: Callable[[], bool]) -> Iterator[SessionEvent]:
-        """From Saved to Answered or Failed. Closing the iterator stops the answer, text kept."""
+    def run(
+        self, request_id: str, events: Iterator[TurnEvent], cancel_wanted: Callable[[], bool]
+    ) -> Iterator[SessionEvent]:
+        """From Saved to Answered or Failed. Closing the iterator stops the answer, text kept.
+
+        `events` end early where the answer was cancelled before the engine was asked.
+        """
         try:
-            yield self._saved
+            yield self.saved
             if cancel_wanted():
                 yield self._finish(_nothing(self._info))
                 return
-            for event in self._client.submit(submit):
+            for event in events:
                 yield from self._handle(event)
                 if self._ended:
                     return
                 if cancel_wanted():
-                    self._client.cancel(submit.request_id)
+                    self._client.cancel(request_id)
+            yield self._finish(_nothing(self._info))
         except (LocalchatError, OSError) as error:
-            self._abandon(submit.request_id, to_error_info(error))
+            self._abandon(request_id, to_error_info(error))
             raise
         finally:
             if not self._ended:
-                self._abandon(submit.request_id, None)
+                self._abandon(request_id, None)
 
-    def _handle(self, event: Event) -> Iterator[SessionEvent]:
+    def _handle(self, event: TurnEvent) -> Iterator[SessionEvent]:
         if isinstance(event, Finished):
+            if rest := self._cited.end():
+                yield Delta(event.request_id, (), rest, "")
             yield self._finish(event.result)
         elif isinstance(event, Failed):
+            if rest := self._cited.end():
+                yield Delta(event.request_id or "", (), rest, "")
             self._fail(event)
             yield event
+        elif isinstance(event, Delta):
+            self._progress.add(event)
+            self._journal()
+            yield replace(event, text=self._shown_of(event.text))
         else:
-            if isinstance(event, Delta):
-                self._progress.add(event)
-                self._journal()
+            if isinstance(event, Found):
+                self._found = event
+                self._cited = CitedText(len(event.passages))
             yield event
+
+    def _shown_of(self, arrived: str) -> str:
+        """What can be shown of new text: all of it, or all but a citation that is half there."""
+        return self._cited.add(arrived) if self._checks else arrived
+
+    @property
+    def _checks(self) -> bool:
+        return self._found is not None and bool(self._found.passages)
+
+    def _shown(self, text: str) -> str:
+        """A text of the model as a person may read it."""
+        if self._found is None or not self._checks:
+            return text
+        return known_only(text, len(self._found.passages))
 
     def _journal(self) -> None:
         now = self._clock()
         if self._journalled_at is None or now - self._journalled_at >= JOURNAL_EVERY_S:
             whole = self._whole(self._progress)
-            self._history.journal(self._saved.message_id, whole.text, whole.reasoning, whole.ids)
+            text = self._shown(whole.text)
+            self._history.journal(self.saved.message_id, text, whole.reasoning, whole.ids)
             self._journalled_at = now
 
     def _finish(self, result: Result) -> Answered:
         message = self._end(
             STATUS_OF[result.finish_reason], with_result(self._info, result), result
         )
-        saved = self._saved
+        saved = self.saved
+        result = replace(result, text=self._shown(result.text))
         return Answered(message, result, saved.chat_id, saved.user_message_id, saved.message_id)
 
     def _fail(self, event: Failed) -> None:
@@ -166,14 +207,23 @@ class Turn:
         if result is not None:
             new = Progress(result.text, result.reasoning, result.token_ids)
         whole = self._whole(new)
+        text = self._shown(whole.text)
         return self._history.finish_answer(
-            self._saved.message_id,
+            self.saved.message_id,
             status=status,
-            text=whole.text,
+            text=text,
             reasoning=whole.reasoning,
             ids=whole.ids,
             info=info,
+            cited=self._citations(text, whole.text),
         )
+
+    def _citations(self, shown: str, said: str) -> Cited | None:
+        found = self._found
+        if found is None or not found.passages:
+            return None
+        citations = check(shown, found.question, found.passages)
+        return Cited(citations, said if said != shown else "")
 
     def _whole(self, new: Progress) -> Progress:
         """The row's full content: what was there before this run, and what this run added."""

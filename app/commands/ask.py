@@ -24,6 +24,7 @@ examples:
   git diff | localchat ask "Write a commit message."
   localchat ask -f notes.txt "Summarise this in three lines."
   localchat ask -c "Shorter, please."
+  localchat ask --kb work "How many days of leave are there?"
   localchat ask --json -o temperature=0 -o max_tokens=50 "List three colours."
 
 exit status: 0 ok, 1 failed, 2 usage, 3 model, 4 memory, 5 context too long,
@@ -41,13 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from app.commands.conversation import open_conversation, refuse_knowledge
+    from app.commands.conversation import open_conversation
+    from app.session import Options
 
-    refuse_knowledge(args)
     text = question_text(args)
     with open_conversation(args, console) as opened:
-        chat_id = opened.start(args)
-        return answer(opened.session, opened.session.send(chat_id, text), args.json, console)
+        events = opened.session.send(opened.start(args), text, Options(kb=args.kb))
+        return answer(opened.session, events, args.json, console)
 
 
 def answer(session: Session, events: Events, as_json: bool, console: Console) -> int:

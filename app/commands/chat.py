@@ -24,6 +24,8 @@ With --json each input line is an object, and each prints one object:
   {"select": MESSAGE_ID}                  make that branch current
   {"system": TEXT}                        new chat from here
   {"title": true}                         let the model name the chat
+  {"kb": NAME}                            answer from a knowledge base from here
+                                          on; null: no more
 Any line may carry "options": {...} (as -o) and "stop_after": N (tokens).
 """
 
@@ -43,19 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from app.commands.conversation import open_conversation, refuse_knowledge
+    from app.commands.conversation import open_conversation
 
-    refuse_knowledge(args)
     with open_conversation(args, console) as opened:
         chat_id = opened.start(args)
         if args.json:
             from app.json_mode import JsonMode
 
-            mode = JsonMode(opened.session, opened.settings, opened.model, console, chat_id)
+            mode = JsonMode(
+                opened.session, opened.settings, opened.model, console, chat_id, args.kb
+            )
             return mode.run(standard_lines())
         from app.line_mode import LineMode
 
-        return LineMode(opened.session, console, chat_id).run()
+        return LineMode(opened.session, console, chat_id, args.kb).run()
 
 
 def standard_lines() -> Iterator[str]:

@@ -51,6 +51,8 @@ def open_conversation(args: argparse.Namespace, console: Console) -> Iterator[Op
     with session_for(paths, settings, private=args.no_save) as session:
         for notice in session.history.notices:
             console.note(notice)
+        if args.kb is not None:
+            session.base(args.kb)
         load(session, args.model, console)
         yield Opened(session, settings, args.model)
 
@@ -87,11 +89,4 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
             "A chat keeps the system prompt it began with.",
             "",
             "Leave out -s, or start a new chat.",
-        )
-
-
-def refuse_knowledge(args: argparse.Namespace) -> None:
-    if args.kb is not None:
-        raise UsageError(
-            "Knowledge bases are not available yet.", "", "Attach a text file with -f PATH."
         )

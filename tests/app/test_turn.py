@@ -48,7 +48,7 @@ def test_no_text_older_than_a_second_is_only_in_memory(tmp_path: Path) -> None:
     arrived: dict[float, str] = {}
     on_disk = []
     so_far = ""
-    for event in turn.run(submit, lambda: False):
+    for event in turn.run("one", script(submit, FakeClient()), lambda: False):
         if isinstance(event, Delta):
             so_far += event.text
             arrived[clock.now] = so_far
@@ -72,7 +72,8 @@ def test_a_stream_that_is_left_keeps_every_word(tmp_path: Path, kept: int) -> No
     answer = history.begin_answer(chat.id, question.id)
     saved = Saved(chat.id, question.id, answer.id)
     turn = Turn(history, FakeClient(script), saved, AnswerInfo(), clock=Clock())
-    events = turn.run(Submit("one", "chat", (ChatMessage("user", "Hello?"),)), lambda: False)
+    submit = Submit("one", "chat", (ChatMessage("user", "Hello?"),))
+    events = turn.run("one", script(submit, FakeClient()), lambda: False)
     assert isinstance(next(events), Saved)
     for _ in range(kept):
         next(events)

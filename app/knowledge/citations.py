@@ -1,0 +1,222 @@
+"""Checks the citations of an answer against the passages that they name.
+
+The statement before a `[n]` must share its telling words and all its numbers with passage n. That
+finds invented numbers and statements from nowhere; it does not understand what is said, so a
+statement turned into its opposite passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.knowledge.cited_text import Mark, marks
+from app.knowledge.passage import Passage
+from app.knowledge.sources import Citation
+from app.knowledge.words import CJK, folded, terms
+
+LEAST_SHARE = 0.5
+"""Of a statement's telling words that its passages hold; answers say things in their own words."""
+STEM = 5
+"""Letters that two forms of a word share: `fees` and `feed` count as one, `costs` and `cost` too.
+"""
+LEAST_LETTERS = 4
+"""Shorter words say little."""
+
+SENTENCE_END = re.compile("[.!?…][\"'”’)\\]]*(?=\\s)|[。！？；][”’」』）]*|\n")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+GROUPING = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one citation, or several beside each other, stand for."""
+
+    text: str
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The words and numbers of a text that can be looked for elsewhere."""
+
+    words: frozenset[str]
+    numbers: frozenset[str]
+
+    def __bool__(self) -> bool:
+        return bool(self.words or self.numbers)
+
+
+def check(text: str, question: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
+    """One citation for each number in `text` that names a passage, by number."""
+    asked = content_of(question)
+    statements: dict[int, list[Statement]] = {}
+    for statement in statements_of(text):
+        for number in statement.numbers:
+            if 1 <= number <= len(passages):
+                statements.setdefault(number, []).append(statement)
+    return tuple(
+        citation(number, statements[number], asked, passages) for number in sorted(statements)
+    )
+
+
+def citation(
+    number: int, statements: Sequence[Statement], asked: Content, passages: Sequence[Passage]
+) -> Citation:
+    passage = passages[number - 1]
+    supported = all(is_supported(one, number, asked, passages) for one in statements)
+    start, end = narrowed(passage, [content_of(one.text) for one in statements])
+    first, last = lines(passage, start, end)
+    return Citation(
+        number=number,
+        place=passage.place,
+        path=str(passage.path),
+        page=page_at(passage, start),
+        first_line=first,
+        last_line=last,
+        start=passage.start + start,
+        end=passage.start + end,
+        supported=supported,
+    )
+
+
+# ---- statements
+
+
+def statements_of(text: str) -> Iterator[Statement]:
+    """The text before each citation, up to the sentence's start or to the citation before it.
+
+    A citation behind a full stop stands for the sentence before it; what follows the last citation
+    of a sentence belongs to that citation.
+    """
+    groups = grouped(text, list(marks(text)))
+    for index, group in enumerate(groups):
+        floor = groups[index - 1][-1].end if index else 0
+        start, end = group[0].start, group[-1].end
+        begin = sentence_start(text, floor, start)
+        following = groups[index + 1][0].start if index + 1 < len(groups) else len(text)
+        stop = sentence_end(text, end, following)
+        rest = text[end:stop] if stop < following or following == len(text) else ""
+        if SENTENCE_END.search(text[begin:start].rstrip() + " "):
+            rest = ""
+        numbers = tuple(number for mark in group for number in mark.numbers)
+        yield Statement(f"{text[begin:start]} {rest}".strip(), numbers)
+
+
+def grouped(text: str, found: Iterable[Mark]) -> list[list[Mark]]:
+    """Citations with nothing between them but spaces and commas stand together."""
+    groups: list[list[Mark]] = []
+    for mark in found:
+        if groups and not text[groups[-1][-1].end : mark.start].strip(" \t,;、，"):
+            groups[-1].append(mark)
+        else:
+            groups.append([mark])
+    return groups
+
+
+def sentence_start(text: str, floor: int, place: int) -> int:
+    """Where the sentence begins that ends at, or goes over, `place`."""
+    body = text[floor:place].rstrip()
+    ends = [match.end() for match in SENTENCE_END.finditer(body + " ") if match.end() < len(body)]
+    return floor + (ends[-1] if ends else 0)
+
+
+def sentence_end(text: str, place: int, limit: int) -> int:
+    found = SENTENCE_END.search(text, place, limit)
+    return found.end() if found else limit
+
+
+# ---- support
+
+
+def is_supported(
+    statement: Statement, number: int, asked: Content, passages: Sequence[Passage]
+) -> bool:
+    """Whether the passage has a part in it, and all cited passages together hold it."""
+    said = content_of(statement.text)
+    telling = Content(said.words - asked.words, said.numbers - asked.numbers) or said
+    if not telling:
+        return True
+    own = content_of(whole(passages[number - 1]))
+    cited = [passages[one - 1] for one in statement.numbers if 1 <= one <= len(passages)]
+    together = content_of(" ".join(map(whole, cited)))
+    if not said.numbers <= together.numbers | asked.numbers:
+        return False
+    if not (telling.words & own.words or telling.numbers & own.numbers):
+        return False
+    count = len(telling.words) + len(telling.numbers)
+    held = len(telling.words & together.words) + len(telling.numbers)
+    return held >= LEAST_SHARE * count
+
+
+def whole(passage: Passage) -> str:
+    """All that the model read of a passage."""
+    return " ".join((passage.name, *passage.headings, passage.header, passage.text))
+
+
+def content_of(text: str) -> Content:
+    plain = GROUPING.sub("", folded(text))
+    numbers = frozenset(number.replace(",", ".") for number in NUMBER.findall(plain))
+    words = (word for word in terms_of(plain) if not word.isdigit())
+    return Content(frozenset(map(stem, filter(is_telling, words))), numbers)
+
+
+def terms_of(text: str) -> Iterator[str]:
+    """All words; a search takes only the first of a long text."""
+    for line in re.split(r"(?<=[.!?。！？\n])", text):
+        words = line.split()
+        for start in range(0, len(words), 32):
+            yield from terms(" ".join(words[start : start + 32]))
+
+
+def is_telling(word: str) -> bool:
+    return len(word) >= LEAST_LETTERS or CJK.search(word) is not None
+
+
+def stem(word: str) -> str:
+    return word if CJK.search(word) else word[:STEM]
+
+
+# ---- places
+
+
+def narrowed(passage: Passage, said: Collection[Content]) -> tuple[int, int]:
+    """The stretch of the passage's text that holds all that it shares with the statements: one
+    sentence, or the whole.
+    """
+    own = content_of(passage.text)
+    shared = [Content(one.words & own.words, one.numbers & own.numbers) for one in said]
+    if not all(shared):
+        return 0, len(passage.text)
+    for start, end in sentences(passage.text):
+        here = content_of(passage.text[start:end])
+        if all(one.words <= here.words and one.numbers <= here.numbers for one in shared):
+            return start, end
+    return 0, len(passage.text)
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Stretches without white space at their ends."""
+    start = 0
+    for end in [*(match.end() for match in SENTENCE_END.finditer(text)), len(text)]:
+        piece = text[start:end]
+        if piece.strip():
+            yield start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
+        start = end
+
+
+def lines(passage: Passage, start: int, end: int) -> tuple[int | None, int | None]:
+    if passage.first_line is None:
+        return None, None
+    first = passage.first_line + passage.text.count("\n", 0, start)
+    return first, first + passage.text.count("\n", start, end)
+
+
+def page_at(passage: Passage, place: int) -> int | None:
+    """The page on which a character of the passage's text stands."""
+    page = passage.page
+    for start, number in passage.page_starts:
+        if start <= passage.start + place:
+            page = number
+    return page

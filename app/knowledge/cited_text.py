@@ -1,0 +1,100 @@
+"""Takes numbers that name no document out of an answer, also while it streams.
+
+Knows how a citation is written, `[2]` or `[1, 3]`, and how many documents there are. Code is left
+as it is: `a[9]` there is no citation. A number of four digits is a year.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+OPEN, CLOSE = "[\\[【［]", "[\\]】］]"
+NUMBERS = "\\d{1,3}(?:\\s*[,;、，–-]\\s*\\d{1,3})*"
+TOKEN = re.compile(
+    "(?P<fence>^[ \t]*(?P<ticks>```|~~~).*?(?:^[ \t]*(?P=ticks)|\\Z))"
+    "|(?P<code>`[^`\n]*(?:`|\n|\\Z))"
+    f"|(?P<space>[ \t]*){OPEN}\\s*(?P<numbers>{NUMBERS})\\s*{CLOSE}",
+    re.MULTILINE | re.DOTALL,
+)
+UNDECIDED = re.compile(f"[ \t]*(?:{OPEN}[\\d\\s,;、，–-]{{0,32}})?\\Z")
+"""The end of a text that the next words may make a citation with an unknown number."""
+HALF = re.compile(f"[ \t]*{OPEN}\\s*\\d[\\d\\s,;、，–-]*\\Z")
+"""A citation that the end of an answer cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One bracket with numbers."""
+
+    start: int
+    """Of the space before it."""
+    end: int
+    numbers: tuple[int, ...]
+
+
+def marks(text: str) -> Iterator[Mark]:
+    """The citations of a text, outside code."""
+    for match in TOKEN.finditer(text):
+        if match["numbers"] is not None:
+            yield Mark(match.start(), match.end(), tuple(spelled(match["numbers"])))
+
+
+def spelled(numbers: str) -> Iterator[int]:
+    """`1, 3-5` as numbers; a range that goes down is its two ends."""
+    for part in re.split("[,;、，]", numbers):
+        ends = [int(end) for end in re.split("[–-]", part)]
+        if len(ends) == 2 and ends[0] < ends[1]:
+            yield from range(ends[0], ends[1] + 1)
+        else:
+            yield from ends
+
+
+def known_only(text: str, known: int) -> str:
+    """The text without numbers outside 1 to `known`, and without half a citation at its end."""
+    if half := HALF.search(text, decided(text)):
+        text = text[: half.start()]
+    pieces: list[str] = []
+    position = 0
+    for mark in marks(text):
+        good = [number for number in mark.numbers if 1 <= number <= known]
+        if len(good) == len(mark.numbers):
+            continue
+        pieces.append(text[position : mark.start])
+        if good:
+            pieces.append(" " * (text[mark.start] in " \t") + f"[{', '.join(map(str, good))}]")
+        position = mark.end
+    return "".join(pieces) + text[position:]
+
+
+class CitedText:
+    """An answer that arrives in parts; what is shown of it is never taken back."""
+
+    def __init__(self, known: int) -> None:
+        self._known = known
+        self._raw = ""
+        self._shown = ""
+
+    def add(self, text: str) -> str:
+        """What can be shown now; the rest follows with the next part or the end."""
+        self._raw += text
+        return self._show(self._raw[: decided(self._raw)])
+
+    def end(self) -> str:
+        return self._show(self._raw)
+
+    def _show(self, raw: str) -> str:
+        shown = known_only(raw, self._known)
+        new, self._shown = shown[len(self._shown) :], shown
+        return new
+
+
+def decided(text: str) -> int:
+    """How many characters no further text can change."""
+    tail = UNDECIDED.search(text)
+    assert tail is not None
+    for match in TOKEN.finditer(text):
+        if match["numbers"] is None and match.end() > tail.start():
+            return len(text)
+    return tail.start()
