@@ -135,10 +135,10 @@ def next_cut(text: str, start: int, end: int) -> int:
     limit = reach(text, start, end)
     if limit == end:
         return end
-    # What is left over should not be a crumb: the last two chunks share their text evenly.
-    if (rest := end - start) < 2 * (limit - start):
-        limit = start + max((rest + 1) // 2, int((limit - start) * LEAST_SHARE) + 1)
-        limit = min(max(limit + (limit - start) // 4, limit), reach(text, start, end))
+    room = limit - start
+    if end - start < 2 * room:
+        # The last two share the rest about evenly: no crumb is left over.
+        limit = start + min(room, (end - start) * 5 // 8)
     least = start + int((limit - start) * LEAST_SHARE)
     for border in BORDERS:
         places = [found.end() for found in border.finditer(text, least, limit)]

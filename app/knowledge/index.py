@@ -1,107 +1,219 @@
 """The index of one knowledge base: files, documents, chunks, words, and which row holds which
 vector. One SQLite file; see `schema.py` for its tables.
 
-Files with the same bytes share one document. A document's changes are one transaction. It reads no
-file of a person and knows no embedder.
+Files with the same bytes share one document. This is the searching side, and the vectors' rows; the
+writing of files is `catalogue.py`. It reads no file of a person and knows no embedder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from sqlite3 import Connection
+from typing import Any, TypeVar
 
+from app.knowledge import stored_chunks, vector_table, word_table, words
+from app.knowledge.catalogue import Catalogue
+from app.knowledge.index_file import IndexFile, open_index_file
 from app.knowledge.stored import StoredChunk, ToEmbed, WordHit
+from app.knowledge.vector_table import VectorSet
+
+T = TypeVar("T")
+
+IDF_FLOOR = 1e-6
+"""As in SQLite's bm25: a word that most chunks hold counts next to nothing."""
+OUTDATED_SHARE = 0.2
+"""A calibration is outdated when the number of chunks has changed by more than this share."""
 
 
 class Index:
     """Open index; usable from any thread."""
 
+    def __init__(self, folder: Path, reads: IndexFile, writes: IndexFile) -> None:
+        self.folder = folder
+        self.catalogue = Catalogue(writes)
+        self._reads = reads
+        self._writes = writes
+        self._bound: VectorSet | None = None
+        self._free_rows: Iterator[int] = iter(())
+        self._known: dict[str, Any] = {}
+        self._known_version = -1
+        self._known_lock = threading.Lock()
+
     @classmethod
     def open(cls, folder: Path) -> Index:
         """Opens or makes `index.sqlite3` in `folder`. IndexDamaged, IndexNewer, StorageError."""
-        raise NotImplementedError
+        return cls(folder, *open_index_file(folder))
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """One moment's view of the tables."""
+        with self._reads.read() as connection:
+            yield connection
 
     # ---- searching
 
     def search_words(self, query: str, limit: int) -> list[WordHit]:
         """Chunks that hold any word of `query`, best first."""
-        raise NotImplementedError
+        with self.read() as connection:
+            return word_table.search(connection, words.terms(query), limit)
 
     def idf_sum(self, query: str) -> float:
         """Sum over the query's words of log((N - n + .5) / (n + .5)), never under 1e-6 each, as
         SQLite's bm25 weighs them; N chunks, n of them with the word.
         """
-        raise NotImplementedError
+        return sum(self.idf(term) for term in words.terms(query))
 
-    def chunk(self, ids: Sequence[int]) -> list[StoredChunk]:
-        """In the order of `ids`; ids that are gone are left out."""
-        raise NotImplementedError
-
-    def document_chunks(self, content_id: int) -> list[StoredChunk]:
-        """All chunks of a document in order."""
-        raise NotImplementedError
-
-    def document_text(self, content_id: int) -> str:
-        """Its text; white space between chunks is newlines, offsets are kept."""
-        raise NotImplementedError
-
-    def content_ids(self, name: str = "") -> list[int]:
-        """Documents, newest file first; of the files whose name holds `name` where given."""
-        raise NotImplementedError
+    def idf(self, term: str) -> float:
+        """Of one of `words.terms`."""
+        total = self.chunk_count
+        held = self._remembered(f"word {term}", lambda reads: word_table.count(reads, term))
+        return max(math.log((total - held + 0.5) / (held + 0.5)), IDF_FLOOR)
 
     @property
     def chunk_count(self) -> int:
-        raise NotImplementedError
+        return self._remembered("chunks", stored_chunks.count)
+
+    def chunk(self, ids: Sequence[int]) -> list[StoredChunk]:
+        """In the order of `ids`; ids that are gone are left out."""
+        with self.read() as connection:
+            return stored_chunks.by_ids(connection, ids)
+
+    def document_chunks(self, content_id: int) -> list[StoredChunk]:
+        """All chunks of a document in order."""
+        with self.read() as connection:
+            return stored_chunks.of_document(connection, content_id)
+
+    def document_text(self, content_id: int) -> str:
+        """Its text; white space between chunks is newlines, offsets are kept."""
+        return stored_chunks.joined(self.document_chunks(content_id))
+
+    def content_ids(self, name: str = "") -> list[int]:
+        """Documents, newest file first; of the files whose name holds `name` where given."""
+        with self.read() as connection:
+            return stored_chunks.documents(connection, name)
 
     def random_sentences(self, count: int) -> list[str]:
         """Sentences of the corpus spread over it; the same for the same content."""
-        raise NotImplementedError
+        with self.read() as connection:
+            return stored_chunks.sentences(connection, count)
 
     # ---- vectors
 
     @property
     def embedder(self) -> str | None:
         """Fingerprint that the vectors in use belong to; None: no vectors."""
-        raise NotImplementedError
+        return None if (used := self.vector_set) is None else used.fingerprint
 
     @property
     def embedder_size(self) -> int:
         """Numbers in a vector; 0 without one."""
-        raise NotImplementedError
+        return 0 if (used := self.vector_set) is None else used.size
 
-    def bind_embedder(self, fingerprint: str, size: int, replace: bool = False) -> None:
-        """Vectors set from now on are this embedder's. EmbedderChanged where others are there and
-        `replace` is false; with it the old ones stay in use until all texts have new ones.
-        """
-        raise NotImplementedError
+    @property
+    def vector_set(self) -> VectorSet | None:
+        """That searches use."""
+        return self._remembered("set", vector_table.set_in_use)
 
-    def without_vector(self, limit: int) -> list[ToEmbed]:
-        """Texts that the bound embedder has not embedded yet."""
-        raise NotImplementedError
-
-    def free_rows(self, count: int) -> list[int]:
-        """Rows of the bound embedder's file that hold nothing."""
-        raise NotImplementedError
-
-    def set_vectors(self, chunk_ids: Sequence[int], rows: Sequence[int]) -> None:
-        """These chunks' texts stand in these rows, which are on the disk already."""
-        raise NotImplementedError
+    def vector_path(self, vector_set: VectorSet) -> Path:
+        return self.folder / f"vectors-{vector_set.id}.f32"
 
     def vector_slots(self) -> dict[int, int]:
         """Chunk id to row of the file in use; chunks without a vector are left out."""
-        raise NotImplementedError
+        used = self.vector_set
+        if used is None:
+            return {}
+        return self._remembered("slots", lambda reads: vector_table.slots(reads, used.id))
+
+    def bind_embedder(self, fingerprint: str, size: int, replace: bool = False) -> VectorSet:
+        """Vectors set from now on are this embedder's. EmbedderChanged where others are there and
+        `replace` is false; with it the old ones stay in use until `finish_vectors`.
+        """
+        with self._writes.write() as connection:
+            self._bound = vector_table.bind(connection, fingerprint, size, replace)
+            self._free_rows = vector_table.free_rows(connection, self._bound.id)
+        return self._bound
+
+    def without_vector(self, limit: int) -> list[ToEmbed]:
+        """Texts that the bound embedder has not embedded yet."""
+        with self.read() as connection:
+            ids = vector_table.without_vector(connection, self._bound_set.id, limit)
+            found = stored_chunks.by_ids(connection, ids)
+        return [ToEmbed(chunk.id, chunk.embed_text) for chunk in found]
+
+    def count_without_vector(self) -> int:
+        with self.read() as connection:
+            return vector_table.count_without_vector(connection, self._bound_set.id)
+
+    def free_rows(self, count: int) -> list[int]:
+        """Rows of the bound embedder's file that hold nothing; each is given once."""
+        return list(islice(self._free_rows, count))
+
+    def set_vectors(self, chunk_ids: Sequence[int], rows: Sequence[int]) -> None:
+        """These chunks' texts stand in these rows, which are on the disk already."""
+        with self._writes.write() as connection:
+            vector_table.put_rows(connection, self._bound_set.id, chunk_ids, rows)
+
+    def finish_vectors(self) -> None:
+        """All texts have vectors of the bound embedder: others go."""
+        with self._writes.write() as connection:
+            vector_table.take_into_use(connection, self._bound_set.id)
+            kept = self.vector_path(self._bound_set)
+        for path in self.folder.glob("vectors-*.f32"):
+            if path != kept:
+                path.unlink(missing_ok=True)
+
+    @property
+    def _bound_set(self) -> VectorSet:
+        if self._bound is None:
+            raise RuntimeError("No embedder is bound.")
+        return self._bound
 
     # ---- what belongs to the whole
 
     @property
     def calibration(self) -> dict[str, Any] | None:
-        """What the search measured on this corpus; None: not yet, or outdated."""
-        raise NotImplementedError
+        """What the search measured on this corpus; None: not yet."""
+        return self._remembered("calibration", _calibration)[0]
 
     @calibration.setter
     def calibration(self, value: dict[str, Any] | None) -> None:
-        raise NotImplementedError
+        text = None if value is None else json.dumps(value)
+        with self._writes.write() as connection:
+            connection.execute(
+                "UPDATE meta SET calibration = ?, calibrated_chunks = ?",
+                (text, stored_chunks.count(connection)),
+            )
+
+    @property
+    def needs_calibration(self) -> bool:
+        """Whether there is none, or the corpus has changed much since."""
+        value, chunks = self._remembered("calibration", _calibration)
+        return value is None or abs(self.chunk_count - chunks) > OUTDATED_SHARE * chunks
 
     def close(self) -> None:
-        raise NotImplementedError
+        self._reads.close()
+        self._writes.close()
+
+    def _remembered(self, name: str, find: Callable[[Connection], T]) -> T:
+        """What `find` gives, asked anew only when the index has changed."""
+        with self._known_lock, self.read() as connection:
+            (version,) = connection.execute("PRAGMA data_version").fetchone()
+            if version != self._known_version:
+                self._known = {}
+                self._known_version = version
+            if name not in self._known:
+                self._known[name] = find(connection)
+            value: T = self._known[name]
+            return value
+
+
+def _calibration(connection: Connection) -> tuple[dict[str, Any] | None, int]:
+    query = "SELECT calibration, calibrated_chunks FROM meta"
+    text, chunks = connection.execute(query).fetchone()
+    return (None if text is None else json.loads(text)), int(chunks or 0)

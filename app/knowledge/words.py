@@ -29,12 +29,13 @@ CJK = re.compile(
 )
 TERM = re.compile(r"[^\W_]+")
 
-STOP_WORDS = frozenset(
-    "a about an and any are as at be been but by can could did do does for from had has have he her "
-    "him his how i if in into is it its may me might my of on or our she should so some than that "
-    "the their them then there these they this those to us was we were what when where which who "
-    "whom whose why will with would you your".split()
-)
+SAYING_NOTHING = """
+a about an and any are as at be been but by can could did do does for from had has have he her him
+his how i if in into is it its may me might my of on or our she should so some than that the their
+them then there these they this those to us was we were what when where which who whom whose why
+will with would you your
+"""
+STOP_WORDS = frozenset(SAYING_NOTHING.split())
 
 
 def segmented(text: str) -> str:
