@@ -6,14 +6,15 @@ from torch import Tensor
 from torch.nn import functional
 
 from kernels.quantized_weight import QuantizedWeight
+from kernels.weight_planes import PlaneWeight
 
-Weight = Tensor | QuantizedWeight
+Weight = Tensor | QuantizedWeight | PlaneWeight
 
 
 def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
     """x [..., in], weight [out, in], bias [out] -> [..., out] in x's dtype.
 
-    A weight kept in blocks is decoded for the product and then forgotten.
+    A packed weight is decoded for the product and then forgotten.
     """
     matrix = weight if isinstance(weight, Tensor) else weight.dequantize()
     return functional.linear(x, matrix.to(x.dtype), None if bias is None else bias.to(x.dtype))
