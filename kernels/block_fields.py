@@ -19,7 +19,7 @@ def read_fields(blocks: Tensor, format: PlaneFormat) -> Fields:
     flat = blocks.flatten(0, 1)
     parts = flat.split_with_sizes([one.size for one in format.fields], 1)
     return {
-        one.name: unpack(part, one.bits, one.chunk).unflatten(0, blocks.shape[:2])
+        one.name: torch.unflatten(unpack(part, one.bits, one.chunk), 0, blocks.shape[:2])
         for one, part in zip(format.fields, parts, strict=True)
     }
 
@@ -56,5 +56,5 @@ def _pack(fields: Tensor, bits: int, chunk: int) -> Tensor:
     if bits == 8:
         return fields
     shifts = torch.arange(0, 8, bits, dtype=torch.uint8, device=fields.device).unsqueeze(1)
-    split = fields.unflatten(-1, (-1, 8 // bits, chunk))
+    split = torch.unflatten(fields, -1, (-1, 8 // bits, chunk))
     return (split << shifts).sum(-2, dtype=torch.uint8).flatten(-2)

@@ -34,7 +34,7 @@ float32 number of 128 codes.
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """`size` bytes of a block; `bits` and `chunk` as in `block_bits.unpack`, 8 bits: as they are."""
+    """`size` bytes of a block; `bits` and `chunk` as in `block_bits.unpack`; 8 bits: kept whole."""
 
     name: str
     size: int

@@ -23,14 +23,16 @@ def scale_words(fields: Fields, format: PlaneFormat) -> Tensor:
             return pair_words(_exponent_bytes(fields["e"]))
         case "bytes_mins":
             parts = read_six_bits(fields["six"])
-            pairs = [part.unflatten(-1, (4, 2)) for part in parts]
+            pairs = [torch.unflatten(part, -1, (4, 2)) for part in parts]
             return torch.cat(pairs, -1).flatten(1, 2)
         case "super_bytes":
             supers = fields["d"].unsqueeze(2).expand(-1, -1, 4, -1)
-            return torch.cat((supers, _sub_scales(fields).unflatten(-1, (4, 2))), -1).flatten(1, 2)
+            return torch.cat(
+                (supers, torch.unflatten(_sub_scales(fields), -1, (4, 2))), -1
+            ).flatten(1, 2)
         case _:
             sub = fields["sub"] if "sub" in fields else _sub_scales(fields)
-            return sub.unflatten(-1, (4, 4)).flatten(1, 2)
+            return torch.unflatten(sub, -1, (4, 4)).flatten(1, 2)
 
 
 def fields_of_scales(words: Tensor, format: PlaneFormat) -> Fields:
@@ -41,25 +43,27 @@ def fields_of_scales(words: Tensor, format: PlaneFormat) -> Fields:
         case "pair_bf16":
             return {"e": _exponents(block_pairs(words))}
         case "bytes_mins":
-            parts = words.unflatten(1, (-1, 4))
+            parts = torch.unflatten(words, 1, (-1, 4))
             six = write_six_bits(parts[..., :2].flatten(-2), parts[..., 2:].flatten(-2))
             return {"six": six}
         case "super_bytes":
-            parts = words.unflatten(1, (-1, 4))
+            parts = torch.unflatten(words, 1, (-1, 4))
             return {"d": parts[..., 0, :2], **_sub_fields(parts[..., 2:].flatten(-2))}
         case _:
-            sub = words.unflatten(1, (-1, 4)).flatten(-2)
+            sub = torch.unflatten(words, 1, (-1, 4)).flatten(-2)
             whole = any(one.name == "sub" for one in format.fields)
             return {"sub": sub} if whole else _sub_fields(sub)
 
 
 def pair_words(numbers: Tensor) -> Tensor:
     """Two bytes of each block [R, blocks, 2] -> words; the last may lack a partner."""
-    return functional.pad(numbers, (0, 0, 0, numbers.shape[1] % 2)).unflatten(1, (-1, 2)).flatten(2)
+    return torch.unflatten(
+        functional.pad(numbers, (0, 0, 0, numbers.shape[1] % 2)), 1, (-1, 2)
+    ).flatten(2)
 
 
 def block_pairs(words: Tensor) -> Tensor:
-    return words.unflatten(-1, (2, 2)).flatten(1, 2)
+    return torch.unflatten(words, -1, (2, 2)).flatten(1, 2)
 
 
 def super_words(fields: Fields) -> Tensor:

@@ -47,7 +47,7 @@ class PlaneWeight:
         """Views [..., *shape of a plane], by the names of `plane_format.py`."""
         where, _ = places(self.format, *self.shape[-2:])
         return {
-            name: self.data[..., one.start : one.stop].unflatten(-1, one.shape)
+            name: torch.unflatten(self.data[..., one.start : one.stop], -1, one.shape)
             for name, one in where.items()
         }
 
@@ -115,8 +115,8 @@ def pack_codes(codes: Tensor, bits: int, in_bytes: bool) -> Tensor:
     unit = 256 // bits if bits < 8 else 16
     codes = functional.pad(codes, (0, -codes.shape[1] % unit))
     if bits == 8:
-        return _by_row(codes.unflatten(1, (-1, 16)))
-    tiles = codes.unflatten(1, (-1, 16 // bits, 8, 2)).int()
+        return _by_row(torch.unflatten(codes, 1, (-1, 16)))
+    tiles = torch.unflatten(codes, 1, (-1, 16 // bits, 8, 2)).int()
     return (tiles << _shifts(bits, in_bytes, codes.device)).sum((2, 4)).int().transpose(0, 1)
 
 
@@ -155,10 +155,10 @@ def _blocks(planes: dict[str, Tensor], format: PlaneFormat, columns: int) -> Ten
     values = format.values_of_block
     count = columns // values
     low = unpack_codes(planes["low"], format.low, format.values is not None)
-    fields = {"low": low[:, :columns].unflatten(1, (count, values))}
+    fields = {"low": torch.unflatten(low[:, :columns], 1, (count, values))}
     if format.high:
         high = unpack_codes(planes["high"], format.high, False)
-        fields["high"] = high[:, :columns].unflatten(1, (count, values))
+        fields["high"] = torch.unflatten(high[:, :columns], 1, (count, values))
     fields |= fields_of_scales(_bytes(planes["scales"]), format)
     if format.has_mins:
         fields["m"] = block_pairs(_bytes(planes["mins"]))
