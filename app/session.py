@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
 from app.grounding import Found, Grounding, Searching, cited_passages
+from app.knowledge.open_bases import OpenBases
 from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
@@ -109,7 +110,7 @@ class Session:
         self._guard = threading.Lock()
         self._ended = threading.Condition(self._guard)
         self._private_chats: set[int] = set()
-        self._bases: dict[str, KnowledgeBase] = {}
+        self.knowledge: OpenBases = twin.knowledge if twin is not None else OpenBases(paths)
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
     # ---- model
@@ -248,8 +249,7 @@ class Session:
             try:
                 self.client.close()
             finally:
-                for base in self._bases.values():
-                    base.close()
+                self.knowledge.close()
                 self.history.close()
 
     def _wait_for_answers(self) -> None:
@@ -346,12 +346,7 @@ class Session:
 
     def base(self, name: str) -> KnowledgeBase:
         """The knowledge base of that name, open until the session closes. NoSuchBase."""
-        from app.knowledge.base import KnowledgeBases
-
-        with self._guard:
-            if name not in self._bases:
-                self._bases[name] = KnowledgeBases(self.paths).open(name)
-            return self._bases[name]
+        return self.knowledge.get(name)
 
     def _collect(self, submit: Submit, chat_id: int) -> Result:
         with self._as_running(submit.request_id, chat_id):

@@ -1,0 +1,48 @@
+"""The knowledge bases of one run: each is opened once, when it is first asked for."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from app.paths import Paths
+
+if TYPE_CHECKING:
+    from app.knowledge.base import KnowledgeBase, KnowledgeBases
+
+
+class OpenBases:
+    """Usable from any thread. Close it."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._guard = threading.Lock()
+        self._all: KnowledgeBases | None = None
+        self._open: dict[str, KnowledgeBase] = {}
+
+    @property
+    def all(self) -> KnowledgeBases:
+        """Every base of the data folder, with one embedder for all."""
+        from app.startup import knowledge_bases
+
+        if self._all is None:
+            self._all = knowledge_bases(self._paths)
+        return self._all
+
+    def get(self, name: str) -> KnowledgeBase:
+        """Stays open. NoSuchBase."""
+        with self._guard:
+            if name not in self._open:
+                self._open[name] = self.all.open(name)
+            return self._open[name]
+
+    def release(self, name: str) -> None:
+        """Closed, so that it can be removed; nothing where it is not open."""
+        with self._guard:
+            base = self._open.pop(name, None)
+        if base is not None:
+            base.close()
+
+    def close(self) -> None:
+        for name in list(self._open):
+            self.release(name)
