@@ -15,7 +15,8 @@ DEFINITION = re.compile(
     r"(?:(?:export|default|pub|public|private|protected|static|async|abstract|final|open|sealed"
     r"|data|local)[ \t]+){0,5}"
     r"(?:class|def|fn|func|fun|function|struct|enum|trait|impl|interface|module|namespace|object"
-    r"|protocol|CREATE (?:TABLE|VIEW|FUNCTION))[ \t]+(?:\([^)\n]{0,80}\)[ \t]*)?(\w[\w.$]{0,99}(?:::\w{1,99})*)"
+    r"|protocol|CREATE (?:TABLE|VIEW|FUNCTION))[ \t]+(?:\([^)\n]{0,80}\)[ \t]*)?"
+    r"(\w[\w.$]{0,99}(?:::\w{1,99})*)"
 )
 """A definition in most languages: the words that stand before a name, at some indentation."""
 TAB_WIDTH = 8

@@ -30,6 +30,14 @@ MOST_BROKEN = 0.002
 """Share of broken sequences up to which a file is still UTF-8."""
 GUESSED_BYTES = 262_144
 """What the guess looks at: enough of any language, and a bounded time."""
+WIDER = {
+    **dict.fromkeys(("gb2312", "gbk", "hz"), "gb18030"),
+    **dict.fromkeys(("latin_1", "iso8859-1", "ascii"), "cp1252"),
+    **dict.fromkeys(("big5", "cp950"), "big5hkscs"),
+    **dict.fromkeys(("shift_jis", "shift_jis_2004"), "cp932"),
+    **dict.fromkeys(("euc_kr", "johab"), "cp949"),
+}
+"""The wider set of the same family: a later page may use more of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +47,10 @@ class Decoded:
     """What was guessed or lost."""
 
 
-def decode(data: bytes, is_cut: bool = False) -> Decoded:
-    """`is_cut`: the data may end inside a character. Raises Refused."""
+def decode(data: bytes, is_cut: bool = False, declared: str = "") -> Decoded:
+    """`is_cut`: the data may end inside a character. `declared`: the encoding that the text names,
+    believed where it is no UTF-8. Raises Refused.
+    """
     for mark, name in MARKS:
         if data.startswith(mark):
             return _decoded(data[len(mark) :], name, is_cut)
@@ -56,7 +66,7 @@ def decode(data: bytes, is_cut: bool = False) -> Decoded:
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
     if broken <= max(1, MOST_BROKEN * len(data)) and _wide(text) > broken:
         return Decoded(text, f"{broken} broken characters")
-    name = guess(data)
+    name = _known(declared) or guess(data)
     return _decoded(data, name, is_cut, f"read as {name}")
 
 
@@ -78,10 +88,17 @@ def guess(data: bytes) -> str:
     best = from_bytes(sample).best()
     if best is None:
         raise Refused("skipped: encoding")
-    # The wider set of the same family: a later page may use more of it.
-    return {"gb2312": "gb18030", "gbk": "gb18030", "latin_1": "cp1252"}.get(
-        best.encoding, best.encoding
-    )
+    return WIDER.get(best.encoding, best.encoding)
+
+
+def _known(declared: str) -> str:
+    """Python's name of an encoding that bytes are text in; empty for all else."""
+    try:
+        b"".decode(declared or "utf-8")
+        name = codecs.lookup(declared or "utf-8").name
+    except LookupError:
+        return ""
+    return "" if name.startswith("utf") else WIDER.get(name, name)
 
 
 def _decoded(data: bytes, name: str, is_cut: bool, notice: str = "") -> Decoded:

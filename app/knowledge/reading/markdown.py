@@ -33,7 +33,7 @@ def read_markdown(source: Source) -> Document:
     text, hidden = without_comments(lines.text)
     if not text.strip():
         raise Refused("skipped: empty")
-    marks = tuple(markdown_marks(text))
+    marks = tuple(markdown_marks(text, Headings()))
     titles = [mark.headings[0] for mark in marks if mark.headings]
     notices = lines.notices + ((f"{hidden} characters of comments left out",) if hidden else ())
     return Document(
@@ -75,9 +75,10 @@ def _comment_starts(text: str) -> Iterator[int]:
                 yield line.start + at
 
 
-def markdown_marks(text: str) -> Iterator[Section]:
-    """Where sections begin: at each heading, each table and after each table."""
-    headings = Headings()
+def markdown_marks(text: str, headings: Headings) -> Iterator[Section]:
+    """Where sections begin: at each heading, each table and after each table. `headings`: those
+    that the text itself stands under; its own are entered there.
+    """
     rows = list(_lines_and_code(each_line(text)))
     in_table = False
     begin = _front_matter_lines(text)

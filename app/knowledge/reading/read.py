@@ -17,6 +17,13 @@ READERS: dict[Kind, str] = {
     "markdown": "markdown.read_markdown",
     "text": "plain.read_plain",
     "code": "code.read_code",
+    "csv": "csv_table.read_csv",
+    "json": "json_text.read_json",
+    "html": "html.read_html",
+    "pdf": "pdf.read_pdf",
+    "docx": "docx.read_docx",
+    "epub": "epub.read_epub",
+    "notebook": "notebook.read_notebook",
 }
 """Module and function; a module is loaded when the first file of its kind is read."""
 
@@ -60,8 +67,6 @@ def read(
 
 
 def _reader(kind: Kind) -> Callable[[Source], Document]:
-    if kind not in READERS:
-        raise Refused(f"skipped: no reader for {kind}")
     module, function = READERS[kind].split(".")
     found = getattr(importlib.import_module(f"app.knowledge.reading.{module}"), function)
     return cast("Callable[[Source], Document]", found)
