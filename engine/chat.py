@@ -33,7 +33,7 @@ class Prepared:
 
     request: Request
     kind: str
-    """answer, continue, title or canonical."""
+    """answer, continue, title, aside, pin or canonical."""
     notices: tuple[str, ...] = ()
     stops_early: bool = False
     """Reaching `max_tokens` counts as cancelled."""
@@ -74,7 +74,13 @@ class Chat:
 
     def prepare(self, submit: Submit) -> Prepared:
         """Raises UsageError, ContextTooLong or TemplateError; RenderingStopped from `stop` on."""
-        make = {"answer": self._answer, "continue": self._continue, "title": self._title}
+        make = {
+            "answer": self._answer,
+            "continue": self._continue,
+            "title": self._title,
+            "aside": self._aside,
+            "pin": self._pin,
+        }
         return make[submit.kind](submit)
 
     def canonical(self, prepared: Prepared, result: Result) -> Request | None:
@@ -173,11 +179,34 @@ class Chat:
             priority=Priority.BACKGROUND,
             conversation="",
         )
-        fitted = self._fit(replace(asked, max_tokens=submit.max_tokens), quiet=True)
+        return self._quiet(asked, submit.max_tokens)
+
+    def _aside(self, submit: Submit) -> Prepared:
+        _check_question(submit.messages)
+        return self._quiet(replace(submit, conversation=""), submit.max_tokens)
+
+    def _quiet(self, submit: Submit, room: int | None) -> Prepared:
+        """A side job with its instruction at the end, answered without thinking; history is left
+        out as for an answer of `room` tokens.
+        """
+        fitted = self._fit(replace(submit, max_tokens=room), quiet=True)
         ids = fitted.prompt.ids
         if fitted.prompt.thinking_open and self._formatter.thinking is not None:
             ids = (*ids, *self._closing(self._formatter.thinking.close))
-        return self._prepared(asked, replace(fitted, notices=()), ids, False)
+        return self._prepared(submit, replace(fitted, notices=()), ids, False)
+
+    def _pin(self, submit: Submit) -> Prepared:
+        _check_question(submit.messages)
+        *history, last = submit.messages
+
+        def form(text: str) -> PromptIds:
+            message = replace(last, content=last.content + text)
+            return self._fit(replace(submit, messages=(*history, message))).prompt
+
+        ids = stable_prefix(form, frozenset())
+        asked = replace(submit, max_tokens=0, stop_after=None)
+        prepared = self._prepared(asked, Fit(PromptIds(ids, ())), ids, False)
+        return replace(prepared, request=replace(prepared.request, pinned=True))
 
     # ---- parts
 

@@ -149,8 +149,11 @@ class Engine:
         before = [s for s in active if s.admitted and s.request.priority <= request.priority]
         if len(before) >= self._most:
             return []
-        if request.conversation and request.priority is Priority.INTERACTIVE:
+        if request.pinned:
+            self.cache.pin(request.conversation)
+        elif request.conversation and request.priority is Priority.INTERACTIVE:
             self.cache.open(request.conversation)
+        if request.conversation and request.priority is Priority.INTERACTIVE:
             self._set.kept.shrink()
         started = self._clock()
         self._set.attach(sequence, self._running)

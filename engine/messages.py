@@ -90,9 +90,11 @@ class Submit:
     conversation: str
     """Name of the chat in the KV cache; empty: keep nothing."""
     messages: tuple[ChatMessage, ...]
-    kind: Literal["answer", "continue", "title"] = "answer"
+    kind: Literal["answer", "continue", "title", "aside", "pin"] = "answer"
     """continue: the last message is an answer that goes on. title: a side job over the chat's
-    prefix.
+    prefix. aside: a side job that the last message asks for, without thinking; nothing of it is
+    kept. pin: nothing is answered; what the last message begins with is read, and kept under the
+    name of the conversation for all messages that begin so.
     """
     sampling: SamplingOverrides = SamplingOverrides()
     max_tokens: int | None = None

@@ -81,6 +81,8 @@ class Request:
     """The prompt ends inside an open thinking block."""
     keep: bool = True
     """Whether the finished sequence is kept for reuse."""
+    pinned: bool = False
+    """Other conversations begin with this prompt: what is kept of it goes last."""
     replaces: bool = False
     """Canonical history: prefill only, sample nothing, and take the place of the conversation's
     kept sequence

@@ -1,8 +1,8 @@
 """All kept sequences: which one saves a prompt the most, and which goes first when memory is short.
 
 Prompts are compared token by token, never by a hash. Eviction takes whole parked states, the
-conversation that was not used for longest first; the newest state of the open conversation stays.
-It never touches the backend.
+conversation that was not used for longest first; the newest states of the open conversation and of
+the pinned beginning stay. It never touches the backend.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class PrefixCache:
         self._entries: list[KeptSequence] = []
         self._tick = 0
         self._open = ""
+        self._pinned = ""
 
     @property
     def entries(self) -> tuple[KeptSequence, ...]:
@@ -46,6 +47,12 @@ class PrefixCache:
     def open(self, conversation: str) -> None:
         """The conversation that a person is in: its newest state is not evicted."""
         self._open = conversation
+
+    def pin(self, conversation: str) -> None:
+        """What other conversations begin with: its newest state is not evicted, unless it takes
+        more than half of the budget.
+        """
+        self._pinned = conversation
 
     def add(self, entry: KeptSequence) -> None:
         """Publish a state that is completely written."""
@@ -87,11 +94,10 @@ class PrefixCache:
         return goners
 
     def is_pinned(self, entry: KeptSequence) -> bool:
-        return (
-            self.budget_bytes > 0
-            and entry.conversation == self._open
-            and entry is self.newest(self._open)
-        )
+        if self.budget_bytes == 0 or entry is not self.newest(entry.conversation):
+            return False
+        is_small = 2 * entry.state.parked_bytes <= self.budget_bytes
+        return entry.conversation == self._open or (entry.conversation == self._pinned and is_small)
 
     def _by_age(self) -> Iterable[KeptSequence]:
         last_used: dict[str, int] = {}

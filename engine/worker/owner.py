@@ -127,7 +127,8 @@ class Owner:
         request = prepared.request
         self._running[request.request_id] = prepared
         self._publisher.open(prepared)
-        self._saving.touched(request.conversation, self._clock())
+        if not request.pinned:
+            self._saving.touched(request.conversation, self._clock())
         self._engine.submit(request)
 
     def _cancel(self, request_id: str) -> None:
@@ -175,6 +176,9 @@ class Owner:
     def _finished(self, prepared: Prepared, finished: Finished) -> None:
         request = prepared.request
         if not request.conversation:
+            return
+        if request.pinned:
+            self._saving.pinned(request.conversation, finished.result.usage.computed_tokens)
             return
         self._answered = True
         self._saving.touched(request.conversation, self._clock())

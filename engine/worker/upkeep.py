@@ -16,6 +16,8 @@ from engine.worker.model import Model
 LOG = logging.getLogger("localchat.worker")
 SAVE_AFTER_S = 60.0
 STATE_EVERY_S = 1.0
+FEW_TOKENS = 16
+"""The end of a prompt is computed again although all of it is kept."""
 PRIVATE = "private"
 """Conversations whose name begins like this are never written to disk."""
 THREADS_EVERY_S = 0.2
@@ -24,17 +26,26 @@ IDLE_LOOK_S = 1.0
 
 
 class Saving:
-    """Writes the open conversation's state once it has been quiet for a minute."""
+    """Writes the open conversation's state once it has been quiet for a minute, and with it the
+    pinned beginnings that are not on disk yet.
+    """
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._open = ""
+        self._pinned: list[str] = []
         self._changed_at: float | None = None
 
     def touched(self, conversation: str, now: float) -> None:
         """A request of this conversation has begun or ended."""
         if conversation and not conversation.startswith(PRIVATE):
             self._open, self._changed_at = conversation, now
+
+    def pinned(self, conversation: str, computed_tokens: int) -> None:
+        """A pinned beginning was read; one that came from disk is as good as it was there."""
+        is_new = computed_tokens > FEW_TOKENS and conversation not in self._pinned
+        if is_new and not conversation.startswith(PRIVATE):
+            self._pinned.append(conversation)
 
     @property
     def due(self) -> float | None:
@@ -45,17 +56,22 @@ class Saving:
 
     def save(self) -> None:
         """Never raises: a state that is not saved is computed again."""
-        folder, changed = self._model.saved_folder, self._changed_at
-        if folder is None or changed is None:
-            return
-        self._changed_at = None
-        kept = self._model.engine.export(self._open)
-        if kept is None:
+        pinned, self._pinned = self._pinned, []
+        for conversation in pinned:
+            self._write(conversation)
+        if self._changed_at is not None:
+            self._changed_at = None
+            self._write(self._open)
+
+    def _write(self, conversation: str) -> None:
+        folder = self._model.saved_folder
+        kept = None if folder is None else self._model.engine.export(conversation)
+        if folder is None or kept is None:
             return
         try:
             write_state(
                 folder,
-                self._open,
+                conversation,
                 self._model.fingerprint,
                 kept.ids,
                 kept.parked,
@@ -68,6 +84,8 @@ class Saving:
         """Nothing of this conversation is left on disk."""
         if conversation == self._open:
             self._open, self._changed_at = "", None
+        if conversation in self._pinned:
+            self._pinned.remove(conversation)
         if self._model.saved_folder is not None:
             drop_state(self._model.saved_folder, conversation)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -259,6 +260,32 @@ def test_a_title_is_asked_for_at_the_end_of_the_same_prefix(chat: Chat) -> None:
     assert (request.conversation, request.keep) == ("", False)
     assert request.sampling.temperature == 0.0
     assert request.limits.max_tokens == 12
+
+
+# ---- side jobs and pinned beginnings
+
+
+def test_a_side_job_keeps_nothing_and_is_not_thought_about(thinking_chat: Chat) -> None:
+    sampling = SamplingOverrides(temperature=0.0)
+    asked = question("hi", answer("hello"), "reword: it", kind="aside", sampling=sampling)
+    prepared = thinking_chat.prepare(replace(asked, max_tokens=48))
+    request = prepared.request
+    assert (request.conversation, request.keep, request.thinking) == ("", False, False)
+    assert request.limits.max_tokens == 48
+    assert text_of(prepared).endswith("reword: it<end>\n<turn>assistant\n<think>\n</think>\n\n")
+
+
+def test_a_pinned_beginning_is_what_every_message_begins_with(chat: Chat) -> None:
+    begun = question(SYSTEM, "Documents <turn> here.\nQuestion:\n", kind="pin", conversation="p")
+    request = chat.prepare(begun).request
+    assert (request.limits.max_tokens, request.conversation, request.keep) == (0, "p", True)
+    assert request.pinned
+    for text in ("What?", "0", "为什么"):
+        full = question(SYSTEM, "Documents <turn> here.\nQuestion:\n" + text)
+        prompt = chat.prepare(full).request
+        assert prompt.ids[: len(request.ids)] == request.ids
+        assert not prompt.pinned
+    assert text_of(chat.prepare(begun)).endswith("Question:\n")
 
 
 # ---- thinking

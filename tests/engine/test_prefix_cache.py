@@ -85,6 +85,20 @@ def test_the_conversation_unused_for_longest_goes_first_and_the_open_one_last() 
     assert cache.excess(1000) == [b, old_a, new_a, opened]
 
 
+def test_a_pinned_beginning_stays_unless_it_is_large() -> None:
+    cache = PrefixCache(40)
+    entries = [kept([number], name) for number, name in enumerate(["a", "pin", "open"])]
+    for entry in entries:
+        cache.add(entry)
+    cache.open("open")
+    cache.pin("pin")
+    assert cache.excess(1000) == [entries[0]]
+    large = kept([9], "large", byte_count=21)
+    cache.add(large)
+    cache.pin("large")
+    assert cache.excess(1000) == [entries[0], entries[1], large]
+
+
 def test_nothing_stays_with_a_budget_of_zero() -> None:
     cache = PrefixCache(0)
     entry = kept([1])

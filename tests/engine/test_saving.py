@@ -88,6 +88,24 @@ def test_a_private_conversation_is_never_due_and_never_written(model: Model, fol
     assert read_state(folder, "chat", model.fingerprint) is not None
 
 
+def test_a_pinned_beginning_is_written_with_the_open_conversation(
+    model: Model, folder: Path
+) -> None:
+    saving = Saving(model)
+    for name in ("pinned", "known", "private pinned", "chat"):
+        talk(model, name)
+    saving.pinned("pinned", 400)
+    saving.pinned("known", 2)
+    saving.pinned("private pinned", 400)
+    assert not is_due(saving)
+    saving.touched("chat", 1.0)
+    saving.save()
+    written = ("chat", "known", "pinned", "private pinned")
+    found = [read_state(folder, name, model.fingerprint) is not None for name in written]
+    assert found == [True, False, True, False]
+    assert len(list(folder.iterdir())) == 2
+
+
 def test_a_dropped_conversation_is_not_due(model: Model, folder: Path) -> None:
     saving = Saving(model)
     talk(model)
