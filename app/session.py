@@ -8,6 +8,7 @@ out of the iterators; whatever the ending, the conversation can go on. It draws 
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -21,6 +22,7 @@ from app.knowledge.open_bases import OpenBases
 from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
+from app.pinning import pinned_name, pinning, with_reading
 from app.settings import Settings
 from app.store.conversation import Chat, Message
 from app.store.history import History
@@ -38,12 +40,13 @@ from app.titles import tidy_title
 from app.turn import Answered, Saved, SessionEvent, Turn, TurnEvent
 from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
-from engine.events import Failed, Finished, Result, Usage
+from engine.events import Failed, Finished, PromptProgress, Result, Started, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
 from engine.request import Priority
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
+    from app.knowledge.sources import Sources
 
 __all__ = [
     "Answered",
@@ -110,6 +113,7 @@ class Session:
         self._guard = threading.Lock()
         self._ended = threading.Condition(self._guard)
         self._private_chats: set[int] = set()
+        self._private_pins: set[str] = set()
         self.knowledge: OpenBases = twin.knowledge if twin is not None else OpenBases(paths)
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
@@ -237,7 +241,10 @@ class Session:
         """Drop what the engine still holds of private chats."""
         for chat_id in sorted(self._private_chats):
             self._drop(self.conversation(chat_id))
+        for name in sorted(self._private_pins):
+            self._drop(name)
         self._private_chats.clear()
+        self._private_pins.clear()
 
     def close(self) -> None:
         """End the engine and the files; saves what should outlive the program."""
@@ -337,8 +344,35 @@ class Session:
             if question.sources.is_refused:
                 yield from refused(submit, question.sources.reason, self._require_model())
                 return
-        if not running.cancelled.is_set():
-            yield from self.client.submit(submit)
+        pin: Result | None = None
+        started = time.monotonic()
+        if len(path) == 1 and question.sources is not None and question.sources.is_whole:
+            pin = yield from self._pin(submit, chat, question.sources)
+        pin_s = time.monotonic() - started
+        if running.cancelled.is_set():
+            return
+        for event in self.client.submit(submit):
+            if pin is not None and isinstance(event, Finished):
+                event = replace(event, result=with_reading(event.result, pin, pin_s))
+            yield event
+
+    def _pin(
+        self, submit: Submit, chat: Chat, sources: Sources
+    ) -> Generator[TurnEvent, None, Result | None]:
+        """Reads a small collection so that every later question to it finds it read. Where that
+        fails the answer tells why.
+        """
+        name = pinned_name(self._name, chat, sources, self._require_model())
+        if self.private:
+            self._private_pins.add(name)
+        pin = pinning(submit, sources, name)
+        with self._as_running(pin.request_id, chat.id):
+            for event in self.client.submit(pin):
+                if isinstance(event, Finished):
+                    return event.result
+                if isinstance(event, (Started, PromptProgress)):
+                    yield event
+        return None
 
     def _grounding(self, name: str) -> Grounding:
         loaded = self._require_model()

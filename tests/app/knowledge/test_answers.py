@@ -82,7 +82,8 @@ def test_documents_are_kept_with_the_question_before_the_engine_is_asked(
     (submit,) = client.submits
     content = submit.messages[-1].content
     assert content.endswith("\n\nQuestion:\nWhat is the fee?")
-    assert "The annual fee is 1,200 euros." in content and "fees.md:10-12" in content
+    assert "The annual fee is 1,200 euros." in content
+    assert "fees.md:10-12" in content
 
 
 def test_each_text_of_a_document_stands_between_two_marks(
@@ -90,11 +91,14 @@ def test_each_text_of_a_document_stands_between_two_marks(
 ) -> None:
     found = found_by(session.send(None, "Fee?", KB))
     mark = found.sources.mark
-    assert len(mark) == 8 and not any(mark in one.text for one in found.passages)
+    assert len(mark) == 8
+    assert not any(mark in one.text for one in found.passages)
     fence = f"\n{mark}\n"
     _, first, _, second, rules = client.submits[-1].messages[-1].content.split(fence)
-    assert FEE.text in first and DOGS.text in second
-    assert "Question:" in rules and "Question:" not in first + second
+    assert FEE.text in first
+    assert DOGS.text in second
+    assert "Question:" in rules
+    assert "Question:" not in first + second
     again = found_by(session.send(None, "Fee?", KB))
     assert again.sources.mark != mark
 
@@ -104,12 +108,13 @@ def test_a_later_prompt_holds_the_same_bytes(session: Session, client: FakeClien
     ended(session.send(first.chat_id, "And dogs?", KB))
     ended(session.send(first.chat_id, "Thanks."))
     one, two, three = (submit.messages for submit in client.submits)
-    assert two[:1] == one and three[: len(two)] == two
+    assert two[:1] == one
+    assert three[: len(two)] == two
     assert three[-1].content == "Thanks."
 
 
 @pytest.mark.parametrize(
-    "said, shown, numbers",
+    ("said", "shown", "numbers"),
     [
         ("1,200 euros [1].", "1,200 euros [1].", [1]),
         ("1,200 euros [7].", "1,200 euros.", []),
@@ -192,7 +197,8 @@ def test_a_search_that_fails_ends_the_answer_in_words(
 
     monkeypatch.setattr(base, "query", broken)
     *_, last = session.send(None, "Fee?", KB)
-    assert isinstance(last, Failed) and "index" in last.cause.text
+    assert isinstance(last, Failed)
+    assert "index" in last.cause.text
     assert [one.status for one in session.history.path(1)] == ["complete", "error"]
     assert client.submits == []
 
@@ -241,16 +247,19 @@ def test_a_small_collection_stands_in_the_conversation_once(
     client.script = answers("They hum [2].")
     first = ended(session.send(None, "What do bees do?", KB))
     second = ended(session.send(first.chat_id, "And ants?", KB))
-    one, two = (submit.messages[-1].content for submit in client.submits)
+    assert [submit.kind for submit in client.submits] == ["pin", "answer", "answer"]
+    begun, one, two = (submit.messages[-1].content for submit in client.submits)
+    assert one == begun + "What do bees do?"
     assert one.index("Ants walk.") < one.index("Bees hum.")
-    assert "Ants walk." not in two and two.endswith("And ants?")
+    assert "Ants walk." not in two
+    assert two.endswith("And ants?")
     (citation,) = second.message.citations
     assert citation.path == "/docs/b.md"
     # Another chat has the same documents before its question, byte for byte.
     ended(session.send(None, "And bees?", KB))
-    three = client.submits[-1].messages[-1].content
-    border = one.index("What do bees do?")
-    assert three[:border] == one[:border]
+    pin, three = client.submits[-2:]
+    assert three.messages[-1].content == begun + "And bees?"
+    assert pin.conversation == client.submits[0].conversation != three.conversation
 
 
 def test_a_collection_comes_again_when_the_conversation_outgrows_the_context(
@@ -264,5 +273,5 @@ def test_a_collection_comes_again_when_the_conversation_outgrows_the_context(
     client.script = answers("They walk. " * 250)
     ended(session.send(chat, "Tell me all about ants.", KB))
     ended(session.send(chat, "And?", KB))
-    contents = [submit.messages[-1].content for submit in client.submits]
+    contents = [one.messages[-1].content for one in client.submits if one.kind == "answer"]
     assert ["Ants walk." in content for content in contents] == [True, False, True]
