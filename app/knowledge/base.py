@@ -6,54 +6,146 @@ Documents are only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
+from app.errors import Busy, file_error
+from app.knowledge import base_status, embedding
+from app.knowledge.base_file import NAME as BASE_FILE
+from app.knowledge.base_file import checked_name, read_roots, write_roots
+from app.knowledge.errors import BadBaseName, KnowledgeError, NoSuchBase
+from app.knowledge.export import export
 from app.knowledge.index import Index
+from app.knowledge.index_file import NAME as INDEX_FILE
+from app.knowledge.index_file import locks_of
 from app.knowledge.passage import Retrieved
-from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
+from app.knowledge.reading_child import ReadingChild
+from app.knowledge.states import INDEXED, FileState, Status, SyncProgress, SyncReport
+from app.knowledge.sync import Stopped, Sync
+from app.knowledge.texts import put_texts
 from app.knowledge.vectors import Vectors
-from app.paths import Paths
+from app.paths import Paths, make_folder
+from app.sanitize import single_line
+from app.store.locks import hold
 
-Embedder = Any
+if TYPE_CHECKING:
+    from app.knowledge.embedder import Embedder
+
 Report = Callable[[SyncProgress], bool | None]
 """Called often while a sync runs; False stops it."""
+
+RESCAN_SECONDS = 5.0
+"""A question waits this long for documents that have changed; the rest waits for a sync."""
 
 
 class KnowledgeBases:
     """All bases of a data folder."""
 
     def __init__(self, paths: Paths, embedder: Embedder | None = None) -> None:
+        """`embedder` None: searching by words only."""
+        self._paths = paths
         self._folder = paths.knowledge
         self._embedder = embedder
 
     def names(self) -> list[str]:
         """In alphabetical order."""
-        raise NotImplementedError
+        try:
+            found = [path.parent.name for path in self._folder.glob(f"*/{BASE_FILE}")]
+        except OSError as error:
+            raise file_error(error, self._folder) from error
+        return sorted(found, key=lambda name: (name.casefold(), name))
 
     def create(self, name: str, roots: Sequence[Path] = ()) -> KnowledgeBase:
-        """A new, empty base; BadBaseName where the name cannot be or is taken."""
-        raise NotImplementedError
+        """A new, empty base; BadBaseName where the name cannot be or is taken, KnowledgeError where
+        a root is no folder and no file.
+        """
+        folder = self._folder / checked_name(name)
+        for root in roots:
+            check_root(root)
+        # On disks that take `Work` for `work` too.
+        if (folder / BASE_FILE).exists():
+            raise BadBaseName(
+                f"There is a knowledge base “{name}” already.",
+                "",
+                f"Add folders to it: `localchat kb add {name} FOLDER`, or choose another name.",
+            )
+        make_folder(folder)
+        write_roots(folder, ())
+        base = self.open(name)
+        for root in roots:
+            base.add(root)
+        return base
 
     def open(self, name: str) -> KnowledgeBase:
         """NoSuchBase; IndexDamaged, IndexNewer."""
-        raise NotImplementedError
+        folder = self._existing(name)
+        ours = (self._paths.data, self._paths.state, self._paths.cache, self._paths.config)
+        return KnowledgeBase(name, folder, Index.open(folder), self._embedder, ours)
 
     def rebuild(self, name: str) -> KnowledgeBase:
-        """Throws the index away, damaged or not, and opens an empty one with the same roots."""
-        raise NotImplementedError
+        """Throws the index away, damaged or not, and opens an empty one with the same roots. Busy
+        while another process is at it.
+        """
+        folder = self._existing(name)
+        with syncing(folder, name):
+            for path in [*folder.glob(f"{INDEX_FILE}*"), *folder.glob("vectors-*")]:
+                remove(path)
+        return self.open(name)
 
     def remove(self, name: str) -> None:
         """Deletes the index; documents stay. Busy while another process is at it."""
-        raise NotImplementedError
+        folder = self._existing(name)
+        with syncing(folder, name):
+            # First what makes it a base: a removal that is cut short leaves none behind.
+            remove(folder / BASE_FILE)
+        remove(folder)
+
+    def _existing(self, name: str) -> Path:
+        folder = self._folder / checked_name(name)
+        if not (folder / BASE_FILE).is_file():
+            there = ", ".join(self.names()) or "there are none"
+            raise NoSuchBase(
+                f"There is no knowledge base “{name}”.",
+                f"Knowledge bases: {there}.",
+                f"Make it: `localchat kb create {name} FOLDER`.",
+            )
+        return folder
 
 
 class KnowledgeBase:
     """One open base; usable from any thread. Close it."""
 
-    name: str
-    index: Index
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        index: Index,
+        embedder: Embedder | None = None,
+        ours: Sequence[Path] = (),
+        is_fixed: bool = False,
+    ) -> None:
+        """`ours`: folders of the program, which hold no documents. `is_fixed`: what it holds was
+        put in and follows no folder.
+        """
+        self.name = name
+        self.folder = folder
+        self.index = index
+        self.embedder = embedder
+        self.is_watched = False
+        """A watch keeps it in step: questions need not look at the disk."""
+        self._ours = tuple(ours)
+        self._is_fixed = is_fixed
+        self._child = ReadingChild()
+        self._vectors: Vectors | None = None
+        self._vectors_lock = threading.Lock()
 
     @classmethod
     def temporary(
@@ -62,19 +154,47 @@ class KnowledgeBase:
         """A throw-away base of named texts in an empty folder, searchable by words on return;
         `sync` embeds it. Who made the folder removes it after `close`.
         """
-        raise NotImplementedError
+        write_roots(make_folder(folder), ())
+        index = Index.open(folder)
+        put_texts(index.catalogue, folder, texts)
+        return cls(folder.name, folder, index, embedder, is_fixed=True)
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        raise NotImplementedError
+        return read_roots(self.folder)
 
     def add(self, root: Path) -> None:
-        """A folder or file more; `sync` reads it. KnowledgeError where it is none."""
-        raise NotImplementedError
+        """A folder or file more; `sync` reads it. KnowledgeError where it is none, or a part of a
+        root already. Roots inside it become a part of it.
+        """
+        root = check_root(root)
+        roots = self.roots
+        if (
+            holder := next((each for each in roots if root.is_relative_to(each)), None)
+        ) is not None:
+            if holder == root:
+                return
+            raise KnowledgeError(
+                f"{single_line(str(root))} is a part of the knowledge base already",
+                f"It lies in {single_line(str(holder))}.",
+                f"Bring it up to date: `localchat kb sync {self.name}`.",
+            )
+        write_roots(self.folder, [*(each for each in roots if not each.is_relative_to(root)), root])
 
     def drop(self, root: Path) -> None:
-        """A root less; `sync` takes its files out."""
-        raise NotImplementedError
+        """A root less; `sync` takes its files out. KnowledgeError where it is no root."""
+        root = Path(os.path.abspath(root))
+        roots = self.roots
+        if root not in roots:
+            there = ", ".join(single_line(str(each)) for each in roots) or "none"
+            raise KnowledgeError(
+                f"{single_line(str(root))} is no folder of {self.name}",
+                f"Its folders: {there}.",
+                "Name one of them.",
+            )
+        write_roots(self.folder, [each for each in roots if each != root])
+
+    # ---- keeping in step
 
     def sync(
         self,
@@ -87,43 +207,143 @@ class KnowledgeBase:
         goes on from there. Busy where another process is at it; EmbedderChanged (after the words
         are in step) where vectors of another embedder are there and `replace_embedder` is false.
         """
-        raise NotImplementedError
+        tell = report or (lambda progress: None)
+        began = time.monotonic()
+        with syncing(self.folder, self.name):
+            run = Sync(self.index.catalogue, self._child, tell, (*self._ours, self.folder))
+            done = SyncReport(is_complete=False)
+            with contextlib.suppress(Stopped):
+                if not self._is_fixed:
+                    run.run(self.roots)
+                done = replace(done, searchable_after=time.monotonic() - began)
+                embedded = 0 if lexical_only else self._embed(tell, replace_embedder)
+                done = replace(done, is_complete=True, embedded=embedded)
+        return replace(
+            done,
+            **asdict(run.counts),
+            missing_roots=tuple(run.missing_roots),
+            unfinished=tuple(each for each in self.files() if each.state != INDEXED),
+        )
 
     def rescan(self) -> SyncReport | None:
-        """A sync of the words, before a question; None where another process is at it."""
-        raise NotImplementedError
+        """A sync of the words before a question, cut off after some seconds; None where another
+        process is at it, or a watch of this one.
+        """
+        if self.is_watched or self._is_fixed:
+            return None
+        end = time.monotonic() + RESCAN_SECONDS
+        try:
+            return self.sync(lambda progress: time.monotonic() < end, lexical_only=True)
+        except Busy:
+            return None
+
+    def _embed(self, report: Report, replace_embedder: bool) -> int:
+        """How many texts; all that the search measures of the corpus follows."""
+        from app.knowledge.calibration import calibrate
+
+        embedded = 0
+        if self.embedder is not None:
+            embedded = embedding.embed(self.index, self.embedder, report, replace_embedder)
+        if self.index.needs_calibration and self.index.chunk_count:
+            self.index.calibration = calibrate(self.index, self.vectors(), self.embedder)
+        return embedded
+
+    # ---- asking
 
     def query(
-        self,
-        text: str,
-        budget_characters: int = 8000,
-        history_terms: Sequence[str] = (),
+        self, text: str, budget_characters: int = 8000, history_terms: Sequence[str] = ()
     ) -> Retrieved:
         """Passages for a question, from the index as it is (`rescan` first where nothing
         watches).
         """
-        raise NotImplementedError
+        from app.knowledge.retrieval import retrieve
+
+        vectors = self.vectors()
+        return retrieve(
+            self.index,
+            vectors,
+            self.embedder if vectors is not None else None,
+            text,
+            budget_characters=budget_characters,
+            also=history_terms,
+        )
 
     def vectors(self) -> Vectors | None:
         """Of the embedder in use; None where it is not the one that made them."""
-        raise NotImplementedError
+        used = self.index.vector_set
+        if used is None or self.embedder is None or self.embedder.fingerprint != used.fingerprint:
+            return None
+        with self._vectors_lock:
+            path = self.index.vector_path(used)
+            if self._vectors is None or self._vectors.path != path:
+                self._vectors = Vectors(path, used.size)
+            return self._vectors
+
+    # ---- telling
 
     def status(self) -> Status:
-        raise NotImplementedError
+        is_syncing = is_held(self.folder)
+        return base_status.status(self.name, self.roots, self.index, is_syncing)
 
     def files(self) -> list[FileState]:
         """By name."""
-        raise NotImplementedError
+        return base_status.files(self.index)
 
     def export(self, path: Path) -> None:
         """All chunks with their places as JSON lines."""
-        raise NotImplementedError
+        export(self.index, path)
 
     def close(self) -> None:
-        raise NotImplementedError
+        self._child.close()
+        if self._vectors is not None:
+            self._vectors.close()
+        self.index.close()
 
     def __enter__(self) -> KnowledgeBase:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def check_root(root: Path) -> Path:
+    """Its absolute path. Raises KnowledgeError where it is no folder and no file."""
+    path = Path(os.path.abspath(root))
+    if not (path.is_dir() or path.is_file()):
+        name = single_line(str(path))
+        raise KnowledgeError(f"{name} is no folder", "Nothing was added.", "Check the path.")
+    return path
+
+
+@contextmanager
+def syncing(folder: Path, name: str) -> Iterator[None]:
+    """The lock of the one that writes the index. Raises Busy at once, with the other's pid."""
+    what = f"The knowledge base {name} is being brought up to date"
+    with hold(sync_lock(folder), timeout=0, what=what):
+        yield
+
+
+def is_held(folder: Path) -> bool:
+    """Whether any process writes the index now."""
+    if not sync_lock(folder).exists():
+        return False
+    try:
+        with syncing(folder, ""):
+            return False
+    except Busy:
+        return True
+
+
+def sync_lock(folder: Path) -> Path:
+    return locks_of(folder) / "sync.lock"
+
+
+def remove(path: Path) -> None:
+    """A file or a folder with all that is in it; StorageError where that fails."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise file_error(error, path) from error

@@ -31,6 +31,9 @@ FILE_COLUMNS = (
     "relative, size, mtime_ns, ctime_ns, device, inode, hashed_ns, hash, rules, state, content_id"
 )
 
+FILE_NAMES = """
+SELECT roots.path, relative FROM files JOIN roots ON roots.id = root_id WHERE content_id = ?"""
+
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
@@ -91,8 +94,14 @@ class Catalogue:
             return None if device is None else int(device)
 
     def set_root_state(self, root_id: int, device: int | None, is_missing: bool) -> None:
-        """`device` None: as it was."""
+        """`device` None: as it was. A disk's number changes when it is mounted again."""
         with self._file.write() as connection:
+            if device is not None:
+                connection.execute(
+                    """UPDATE files SET device = ?1 WHERE root_id = ?2
+                        AND device = (SELECT device FROM roots WHERE id = ?2) AND device <> ?1""",
+                    (device, root_id),
+                )
             connection.execute(
                 "UPDATE roots SET device = coalesce(?, device), is_missing = ? WHERE id = ?",
                 (device, is_missing, root_id),
@@ -115,18 +124,19 @@ class Catalogue:
 
     def known_state(self, digest: bytes, suffix: bytes) -> str | None:
         """Why these bytes under such a name gave no document, by the rules of this program."""
-        query = """SELECT state, relative FROM files
+        query = """SELECT state, roots.path, relative FROM files JOIN roots ON roots.id = root_id
             WHERE hash = ? AND rules = ? AND content_id IS NULL"""
         with self._file.read() as connection:
             rows = connection.execute(query, (digest, RULES)).fetchall()
-        return next((state for state, name in rows if suffix_of(name) == suffix), None)
+        found = (state for state, *place in rows if suffix_of(file_name(*place)) == suffix)
+        return next(found, None)
 
     def put(self, root_id: int, file: FileRecord, document: Document | None = None) -> None:
         """A file as it is now, with its document where it has a new one."""
         with self._file.write() as connection:
             content_id = file.content_id
             if document is not None and file.hash is not None:
-                content_id = put_document(connection, file, document)
+                content_id = put_document(connection, root_id, file, document)
             before = content_ids(connection, "root_id = ? AND relative = ?", root_id, file.relative)
             put_file(connection, root_id, file, content_id)
             for other in {*before, *([] if content_id is None else [content_id])}:
@@ -183,7 +193,9 @@ def put_file(
     )
 
 
-def put_document(connection: sqlite3.Connection, file: FileRecord, document: Document) -> int:
+def put_document(
+    connection: sqlite3.Connection, root_id: int, file: FileRecord, document: Document
+) -> int:
     """A document with its chunks and words, in place of one that other rules made of the same
     bytes; that one has no file then.
     """
@@ -192,12 +204,13 @@ def put_document(connection: sqlite3.Connection, file: FileRecord, document: Doc
     ).fetchone()
     if old:
         connection.execute("UPDATE contents SET hash = randomblob(16) WHERE id = ?", (old[0],))
+    (root,) = connection.execute("SELECT path FROM roots WHERE id = ?", (root_id,)).fetchone()
     cursor = connection.execute(
         """INSERT INTO contents (hash, rules, kind, title, names, hidden_characters, notices)
             VALUES (?, ?, ?, ?, ?, ?, ?)""",
         (
             *(file.hash, RULES, document.kind, document.title),
-            old[1] if old else joined_names([file.relative]),
+            old[1] if old else joined_names([file_name(root, file.relative)]),
             document.hidden_characters,
             json.dumps(document.notices, ensure_ascii=False),
         ),
@@ -250,8 +263,8 @@ def drop_chunks(connection: sqlite3.Connection, content_id: int) -> None:
 
 def rename(connection: sqlite3.Connection, content_id: int) -> None:
     """Puts the names of its files, as they are now, in front of a document's words."""
-    rows = connection.execute("SELECT relative FROM files WHERE content_id = ?", (content_id,))
-    names = joined_names([relative for (relative,) in rows])
+    rows = connection.execute(FILE_NAMES, (content_id,)).fetchall()
+    names = joined_names([file_name(*place) for place in rows])
     (indexed,) = connection.execute(
         "SELECT names FROM contents WHERE id = ?", (content_id,)
     ).fetchone()
@@ -262,14 +275,19 @@ def rename(connection: sqlite3.Connection, content_id: int) -> None:
     word_table.add_words(connection, content_id)
 
 
-def joined_names(relatives: Iterable[bytes]) -> str:
+def joined_names(names: Iterable[bytes]) -> str:
     """The different file names, so that the same files give the same words whatever came first."""
-    names = {single_line(os.fsdecode(relative.rpartition(b"/")[2])) for relative in relatives}
-    return "\n".join(sorted(names)[:NAME_LIMIT])
+    shown = {single_line(os.fsdecode(name)) for name in names}
+    return "\n".join(sorted(shown)[:NAME_LIMIT])
 
 
-def suffix_of(relative: bytes) -> bytes:
-    return os.path.splitext(relative)[1].lower()
+def file_name(root: bytes, relative: bytes) -> bytes:
+    """Without folders. A root may be a file: its path relative to itself is empty."""
+    return os.path.basename(relative or root)
+
+
+def suffix_of(name: bytes) -> bytes:
+    return os.path.splitext(name)[1].lower()
 
 
 def content_ids(connection: sqlite3.Connection, condition: str, *values: int | bytes) -> list[int]:

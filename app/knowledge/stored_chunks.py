@@ -32,7 +32,7 @@ FROM files JOIN roots ON roots.id = root_id
 WHERE content_id IN ({marks}) ORDER BY mtime_ns DESC, relative, root_id"""
 
 DOCUMENTS = """
-SELECT content_id, relative FROM files
+SELECT content_id, roots.path, relative FROM files JOIN roots ON roots.id = root_id
 WHERE content_id IS NOT NULL ORDER BY mtime_ns DESC, relative, root_id"""
 
 LEAST_TERMS, MOST_SENTENCE = 4, 300
@@ -112,7 +112,7 @@ def file_names(connection: Connection, content_ids: Iterable[int]) -> dict[int, 
         for content_id, root, relative in connection.execute(
             FILES.format(marks=marks(batch)), batch
         ):
-            name = shown(relative)
+            name = shown(root, relative)
             if content_id not in found:
                 found[content_id] = FileNames(path_of(root, relative), (name,))
             elif len(there := found[content_id].names) <= OTHER_NAMES:
@@ -124,9 +124,9 @@ def path_of(root: bytes, relative: bytes) -> Path:
     return Path(os.fsdecode(root)) / os.fsdecode(relative)
 
 
-def shown(relative: bytes) -> str:
-    """A name for people."""
-    return single_line(os.fsdecode(relative))
+def shown(root: bytes, relative: bytes) -> str:
+    """A name for people. A root that is a file has no path relative to itself."""
+    return single_line(os.fsdecode(relative or os.path.basename(root)))
 
 
 def documents(connection: Connection, name: str) -> list[int]:
@@ -135,8 +135,8 @@ def documents(connection: Connection, name: str) -> list[int]:
     return list(
         dict.fromkeys(
             content_id
-            for content_id, relative in connection.execute(DOCUMENTS)
-            if wanted in shown(relative).casefold()
+            for content_id, root, relative in connection.execute(DOCUMENTS)
+            if wanted in shown(root, relative).casefold()
         )
     )
 

@@ -53,8 +53,8 @@ def bind(connection: sqlite3.Connection, fingerprint: str, size: int, replace: b
         raise EmbedderChanged(
             "The documents were embedded by another model",
             f"The index has vectors of {current.fingerprint}; the embedder now is {fingerprint}.",
-            "Use the former one, or embed all documents again: `localchat kb sync NAME --reembed`."
-            " Searching by words works either way.",
+            "Use the former one, or let all documents be embedded again"
+            " (`localchat kb sync NAME --yes`). Searching by words works either way.",
         )
     drop(connection, [each.id for each in there if not each.in_use or each == same])
     cursor = connection.execute(

@@ -1,0 +1,53 @@
+"""Gives each text of an index its vector. It can be stopped and killed between any two batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from app.knowledge.index import Index
+from app.knowledge.states import SyncProgress
+from app.knowledge.sync import Stopped
+from app.knowledge.vectors import Vectors
+
+if TYPE_CHECKING:
+    from app.knowledge.vectors import Floats
+
+BATCH = 32
+"""Texts: about a second of a small model on one core."""
+
+
+class PassageEmbedder(Protocol):
+    """What is needed of an embedder here."""
+
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    def embed_passages(self, texts: Sequence[str]) -> Floats: ...
+
+
+def embed(
+    index: Index,
+    embedder: PassageEmbedder,
+    report: Callable[[SyncProgress], bool | None],
+    replace: bool = False,
+) -> int:
+    """How many texts were embedded. Raises Stopped, EmbedderChanged, and the embedder's errors."""
+    bound = index.bind_embedder(embedder.fingerprint, embedder.size, replace)
+    vectors = Vectors(index.vector_path(bound), bound.size)
+    total = index.count_without_vector()
+    done = 0
+    try:
+        while batch := index.without_vector(BATCH):
+            if report(SyncProgress("embedding", done, total, is_searchable=True)) is False:
+                raise Stopped
+            made = embedder.embed_passages([each.text for each in batch])
+            rows = index.free_rows(len(batch))
+            vectors.write(rows, made)
+            index.set_vectors([each.chunk_id for each in batch], rows)
+            done += len(batch)
+    finally:
+        vectors.close()
+    index.finish_vectors()
+    return done
