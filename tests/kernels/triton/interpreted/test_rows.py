@@ -1,0 +1,62 @@
+"""Norms and gathers of whole rows against their reference; the room they fill was full of NaN."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels import embedding, rms_norm
+from kernels.triton.embedding import embed
+from kernels.triton.rms_norm import norm_rows
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+TOLERANCE = {"f32": 1e-6, "bf16": 8e-3, "f16": 1e-3}
+
+
+def close(found: Tensor, wanted: Tensor, kind: str) -> bool:
+    largest = float(wanted.float().abs().max())
+    return float((found.float() - wanted.float()).abs().max()) <= TOLERANCE[kind] * largest
+
+
+def nan(*shape: int, dtype: torch.dtype) -> Tensor:
+    return torch.full(shape, torch.nan, dtype=dtype)
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("width", [48, 576, 1024])
+def test_norm(kind: str, width: int) -> None:
+    x = torch.randn(5, width + 16).to(DTYPES[kind])[:, :width]
+    weight, residual = torch.randn(width).to(DTYPES[kind]), torch.randn(3, width).to(DTYPES[kind])
+    rows = torch.tensor([4, 0, 4])
+    for options in ({}, {"rows": rows}, {"rows": rows, "residual": residual}):
+        wanted = rms_norm.norm_rows(x, weight, 1e-6, 1.0, **options)
+        out = nan(*wanted.shape, dtype=x.dtype)
+        assert norm_rows(x, weight, 1e-6, 1.0, **options, out=out) is out
+        assert close(out, wanted, kind)
+        assert torch.equal(norm_rows(x, weight, 1e-6, 1.0, **options), out)
+
+
+def test_a_row_does_not_depend_on_others() -> None:
+    x, weight = torch.randn(6, 80), torch.randn(80)
+    alone = norm_rows(x[3:4], weight, 1e-6)
+    x[[0, 1, 2, 4, 5]] = torch.nan
+    assert torch.equal(norm_rows(x, weight, 1e-6)[3:4], alone)
+
+
+def test_no_rows_are_no_launch() -> None:
+    x = torch.randn(2, 16)
+    assert norm_rows(x, torch.ones(16), 1e-6, rows=torch.empty(0, dtype=torch.int64)).shape == (
+        0,
+        16,
+    )
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+@pytest.mark.parametrize("scale", [1.0, 576**0.5])
+def test_embedding(kind: str, scale: float) -> None:
+    table = torch.randn(11, 72).to(torch.bfloat16)
+    tokens = torch.tensor([10, 0, 3, 3])
+    wanted = embedding.embed(tokens, table, scale, DTYPES[kind])
+    out = nan(4, 72, dtype=DTYPES[kind])
+    assert torch.equal(embed(tokens, table, scale, DTYPES[kind], out=out), wanted)
