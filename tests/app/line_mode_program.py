@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +33,8 @@ def echo(submit: Submit, client: FakeClient) -> Iterator[Event]:
 
 
 def main(folder: str) -> int:
+    # As in a terminal's foreground, also where the tests run in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     paths = Paths.under(Path(folder)).ensure()
     history = History.open(paths.database, paths.locks)
     session = Session(history, FakeClient(script=echo), Settings(), paths)
