@@ -16,7 +16,7 @@ from app.sanitize import FLAG_TAGS, SUSPECT, is_needed
 COLOURS = re.compile("\x1b\\[[0-9;:]{0,40}m")
 """Of terminals, as logs hold them: nobody's hidden text."""
 COMMANDS = re.compile(
-    "\x1b\\[[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)?"
+    "\x1b\\[[0-?]{0,40}[ -/]{0,4}[@-~]|\x1b\\][^\x07\x1b\n]{0,2000}(?:\x07|\x1b\\\\)"
 )
 SPACES = frozenset("\x0b\x0c\x85\u2028\u2029")
 """They part words, and some programs end a line at them; no editor counts lines by them."""

@@ -62,9 +62,12 @@ def decode(data: bytes, is_cut: bool = False, declared: str = "") -> Decoded:
         return Decoded(_strictly(data, "utf-8", is_cut))
     except UnicodeDecodeError:
         pass
-    text = _strictly(data, "utf-8", is_cut, "replace")
+    try:
+        return Decoded(joined_halves(_strictly(data, "utf-8", is_cut, "surrogatepass")))
+    except UnicodeDecodeError:
+        text = _strictly(data, "utf-8", is_cut, "replace")
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
-    if broken <= max(1, MOST_BROKEN * len(data)) and _wide(text) > broken:
+    if broken <= max(3, MOST_BROKEN * len(data)) and _wide(text) > broken:
         return Decoded(text, f"{broken} broken characters")
     name = _known(declared) or guess(data)
     return _decoded(data, name, is_cut, f"read as {name}")
@@ -74,8 +77,7 @@ def is_binary(data: bytes) -> bool:
     if data.startswith(BINARY_STARTS):
         return True
     sample = data[:SAMPLE_BYTES]
-    controls = sum(sample.count(code) for code in range(32) if code not in TEXT_CONTROLS)
-    return controls > max(8, MOST_CONTROLS * len(sample))
+    return _controls(sample) > max(8, MOST_CONTROLS * len(sample))
 
 
 def guess(data: bytes) -> str:
@@ -121,14 +123,24 @@ def _wide(text: str) -> int:
     return sum(1 for character in text if character > "\x7f" and character != "\ufffd")
 
 
+def joined_halves(text: str) -> str:
+    """Two halves of a pair as the character that they are; single halves as U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _unmarked_wide(sample: bytes) -> str | None:
-    """UTF-16 without its mark: NULs stand at every second byte only."""
+    """UTF-16 without its mark: NULs stand at every second byte only, letters at the others."""
     if len(sample) < 4:
         return None
-    half = len(sample) // 2
-    even, odd = sample[0::2].count(0), sample[1::2].count(0)
-    if odd > 0.4 * half and even < 0.02 * half:
-        return "utf-16-le"
-    if even > 0.4 * half and odd < 0.02 * half:
-        return "utf-16-be"
+    for name, high, low in (
+        ("utf-16-le", sample[1::2], sample[0::2]),
+        ("utf-16-be", sample[0::2], sample[1::2]),
+    ):
+        is_wide = high.count(0) > 0.4 * len(high) and low.count(0) < 0.02 * len(low)
+        if is_wide and _controls(low) <= MOST_CONTROLS * len(low):
+            return name
     return None
+
+
+def _controls(data: bytes) -> int:
+    return sum(data.count(code) for code in range(32) if code not in TEXT_CONTROLS)

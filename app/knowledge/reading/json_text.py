@@ -6,6 +6,7 @@ import re
 
 from app.knowledge.document import Document
 from app.knowledge.reading.cleaning import cleaned
+from app.knowledge.reading.encoding import joined_halves
 from app.knowledge.reading.lines import read_lines, sections_from
 from app.knowledge.reading.source import Source
 
@@ -29,9 +30,7 @@ def written_out(text: str) -> str:
     r"""`\u4f60` becomes 你, so that it is found; escapes of ASCII and of line ends stay."""
     if "\\u" not in text:
         return text
-    changed = ESCAPE.sub(_character, text)
-    # Two escapes that made one character stand there as halves now.
-    return changed.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return joined_halves(ESCAPE.sub(_character, text))
 
 
 def _character(match: re.Match[str]) -> str:

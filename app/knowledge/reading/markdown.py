@@ -55,24 +55,30 @@ def without_comments(text: str) -> tuple[str, int]:
         return text, 0
     pieces: list[str] = []
     position = 0
-    for start in _comment_starts(text):
-        if start < position:
-            continue
-        end = text.find("-->", start + 4)
-        end = len(text) if end < 0 else end + 3
-        pieces += [text[position:start], "\n" * text.count("\n", start, end)]
-        position = end
+    for line, is_code in _lines_and_code(each_line(text)):
+        start = max(position, line.start)
+        while not is_code and (start := _comment_start(line, start)) >= 0:
+            end = text.find("-->", start + 2)  # `<!-->` is a whole comment
+            end = len(text) if end < 0 else end + 3
+            pieces += [text[position:start], "\n" * text.count("\n", start, end)]
+            position = start = end
     pieces.append(text[position:])
     shorter = "".join(pieces)
     return shorter, len(text) - len(shorter)
 
 
-def _comment_starts(text: str) -> Iterator[int]:
-    for line, is_code in _lines_and_code(each_line(text)):
-        at = -1
-        while not is_code and (at := line.text.find("<!--", at + 1)) >= 0:
-            if line.text.count("`", 0, at) % 2 == 0:
-                yield line.start + at
+def _comment_start(line: Line, start: int) -> int:
+    """Where in the whole text a comment begins on this line from `start` on, outside of quoted
+    code; -1 without one.
+    """
+    at = start - line.start
+    quotes = 0
+    while at < len(line.text) and (found := line.text.find("<!--", at)) >= 0:
+        quotes += line.text.count("`", at, found)
+        if quotes % 2 == 0:
+            return line.start + found
+        at = found + 1
+    return -1
 
 
 def markdown_marks(text: str, headings: Headings) -> Iterator[Section]:

@@ -34,7 +34,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def write_docx(path: Path, body: str, head: str = "", **more: str | bytes) -> Path:
-    """`body`: made of `paragraph` and `table`; `head`: between the XML's first line and its root."""
+    """`body`: made of `paragraph` and `table`; `head`: in front of the XML's root."""
     document = (
         f'<?xml version="1.0" encoding="UTF-8"?>{head}'
         f'<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'

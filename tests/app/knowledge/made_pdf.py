@@ -1,4 +1,4 @@
-"""PDFs written by hand, so that every byte is known: pages of lines, and what damage there can be."""
+"""PDFs written by hand, so that every byte is known: pages of lines, bookmarks, pictures."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def pdf_bytes(
     bookmarks: Sequence[tuple[str, int]] = (),
     font: bytes = FONT,
     trailer: bytes = b"",
+    catalog: bytes = b"",
     more: Sequence[bytes] = (),
 ) -> bytes:
     """`bookmarks`: titles with their page from 1. `more`: objects at the end."""
@@ -57,7 +58,7 @@ def pdf_bytes(
     numbers = [first + 2 * index for index in range(len(made))]
     outline = first + 2 * len(made)
     objects = [
-        b"<< /Type /Catalog /Pages 2 0 R /Outlines %d 0 R >>" % outline,
+        b"<< /Type /Catalog /Pages 2 0 R /Outlines %d 0 R %s >>" % (outline, catalog),
         b"<< /Type /Pages /Count %d /Kids [%s] >>"
         % (len(made), b" ".join(b"%d 0 R" % number for number in numbers)),
         font,
