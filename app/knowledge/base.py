@@ -28,8 +28,9 @@ from app.knowledge.index_file import NAME as INDEX_FILE
 from app.knowledge.index_file import locks_of
 from app.knowledge.passage import Retrieved
 from app.knowledge.reading_child import ReadingChild
+from app.knowledge.root_reading import Stopped
 from app.knowledge.states import INDEXED, FileState, Status, SyncProgress, SyncReport
-from app.knowledge.sync import Stopped, Sync
+from app.knowledge.sync import Sync
 from app.knowledge.texts import put_texts
 from app.knowledge.vectors import Vectors
 from app.paths import Paths, make_folder

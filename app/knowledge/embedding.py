@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.knowledge.index import Index
+from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
-from app.knowledge.sync import Stopped
 from app.knowledge.vectors import Vectors
 
 if TYPE_CHECKING:

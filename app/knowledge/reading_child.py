@@ -13,7 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -35,6 +37,23 @@ KEPT_SETTINGS = (
     *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
 )
 """What Python may need to start; nothing of these names our folders."""
+
+
+AHEAD_FILES, AHEAD_BYTES = 16, 1_000_000
+"""So much is asked for ahead of what is answered: the process never waits, and a pipe never holds
+more than it can.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """A file to be read."""
+
+    path: Path
+    root: Path | None = None
+    """The folder that it must lie in after all links are resolved."""
+    size: int = 0
+    """Bytes, as far as known; large files are not asked for ahead."""
 
 
 class ReadingStopped(Exception):
@@ -75,11 +94,31 @@ class ReadingChild:
         `progress` is called with the pages read and of all (0, 0 before the first), some times a
         second; when it returns False the process is killed. Raises ReadingStopped then.
         """
-        request = Request(
-            os.fsencode(path), os.fsencode(root) if root is not None else None, self._limits
-        )
+        (result,) = self.read_all([WantedFile(path, root)], progress=progress)
+        return result
+
+    def read_all(
+        self,
+        files: Iterable[WantedFile],
+        *,
+        progress: Callable[[int, int], bool | None] | None = None,
+    ) -> Iterator[Document | Unreadable]:
+        """As `read`, for each file in their order; the next ones are taken from `files` and asked
+        for before an answer is there.
+        """
+        source = iter(files)
+        waiting: deque[WantedFile] = deque()
         with self._lock:
-            return self._exchange(request, progress or _no_progress)
+            if self._process is not None and self._process.poll() is not None:
+                self._stop()  # It ended while nothing was read: no file's fault.
+            try:
+                while self._ask_ahead(source, waiting):
+                    answer = self._answer(waiting, progress or _no_progress)
+                    waiting.popleft()
+                    yield answer.document or answer.unreadable or Unreadable("skipped: damaged")
+            finally:
+                if waiting:
+                    self._stop()
 
     def close(self) -> None:
         """From any thread: a file that is being read ends as skipped."""
@@ -94,23 +133,35 @@ class ReadingChild:
         """Of the running process; None before the first file and after one that killed it."""
         return self._process.pid if self._process else None
 
-    def _exchange(
-        self, request: Request, progress: Callable[[int, int], bool | None]
-    ) -> Document | Unreadable:
+    def _ask_ahead(self, source: Iterator[WantedFile], waiting: deque[WantedFile]) -> bool:
+        """Asks for as much as may be ahead; False when there is nothing left to wait for."""
+        while len(waiting) < AHEAD_FILES and sum(file.size for file in waiting) < AHEAD_BYTES:
+            if (file := next(source, None)) is None:
+                break
+            waiting.append(file)
+            if self._process is not None:
+                self._ask(file)
+        return bool(waiting)
+
+    def _ask(self, file: WantedFile) -> None:
+        root = os.fsencode(file.root) if file.root is not None else None
         process = self._running()
         try:
             assert process.stdin is not None
-            write_frame(process.stdin, request)
+            write_frame(process.stdin, Request(os.fsencode(file.path), root, self._limits))
         except OSError:
             pass  # It has ended; seen where its answer is awaited.
-        try:
-            answer = self._awaited(progress)
-        except BaseException:
-            self._stop()
-            raise
-        if answer.document is None:
-            return answer.unreadable or Unreadable("skipped: damaged")
-        return answer.document
+
+    def _answer(
+        self, waiting: deque[WantedFile], progress: Callable[[int, int], bool | None]
+    ) -> Answer:
+        """To the first that waits. When that one has ended the process, all others are asked for
+        again.
+        """
+        if self._process is None:
+            for file in waiting:
+                self._ask(file)
+        return self._awaited(progress)
 
     def _awaited(self, progress: Callable[[int, int], bool | None]) -> Answer:
         """The last answer; the process is gone when the file killed it."""
@@ -137,8 +188,7 @@ class ReadingChild:
             end = min(time.monotonic() + self._seconds, begun + LONGEST_SECONDS)
 
     def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self._stop()
+        if self._process is None:
             self._process = self._start()
         return self._process
 
