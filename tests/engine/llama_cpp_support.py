@@ -19,6 +19,7 @@ from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
 
 Logits = npt.NDArray[np.float32]
+TINY_BYTES = 10_000_000
 
 
 @contextmanager
@@ -34,6 +35,9 @@ def opened_model(path: Path) -> Iterator[LoadedModel]:
 def opened_backend(
     model: LoadedModel, context: int = 4096, **settings: Any
 ) -> Iterator[LlamaCppBackend]:
+    if model.weights_bytes < TINY_BYTES:
+        # A second thread would only wait, and spin on a core that other tests use.
+        settings.setdefault("threads", 1)
     backend = LlamaCppBackend(model, ContextSettings(context, **settings))
     try:
         yield backend
