@@ -150,14 +150,14 @@ def next_cut(text: str, start: int, end: int) -> int:
 def reach(text: str, start: int, end: int) -> int:
     """The farthest end of a chunk that begins at `start`."""
     limit = min(start + TARGET, end)
-    if text[start:limit].isascii():
-        return limit
-    used = 0
-    for place in range(start, limit):
-        used += 2 if WIDE.match(text, place) else 1
-        if used > TARGET:
-            return place
-    return limit
+    used = place = start
+    for found in WIDE.finditer(text, start, limit):
+        used += found.start() - place + 2
+        place = found.end()
+        if used - start > TARGET:
+            return found.start()
+    # Between wide characters one each.
+    return min(limit, place + TARGET - (used - start))
 
 
 def width(text: str, start: int, end: int, enough: int) -> int:
