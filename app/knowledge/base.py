@@ -142,9 +142,12 @@ class KnowledgeBase:
         self.embedder = embedder
         self.is_watched = False
         """A watch keeps it in step: questions need not look at the disk."""
-        self._ours = tuple(ours)
+        self.ours = (*ours, folder)
+        """Folders that hold no documents."""
         self._is_fixed = is_fixed
         self._child = ReadingChild()
+        self._is_closed = False
+        self._in_use = threading.RLock()
         self._vectors: Vectors | None = None
         self._vectors_lock = threading.Lock()
 
@@ -204,26 +207,14 @@ class KnowledgeBase:
         lexical_only: bool = False,
         replace_embedder: bool = False,
     ) -> SyncReport:
-        """Brings the index in step with the roots, then embeds. Can be stopped at any moment and
-        goes on from there. Busy where another process is at it; EmbedderChanged (after the words
-        are in step) where vectors of another embedder are there and `replace_embedder` is false.
+        """Brings the index in step with the roots, then embeds, then measures for refusals. Can be
+        stopped at any moment and goes on from there. Busy where another process is at it;
+        EmbedderChanged (after the words are in step) where vectors of another embedder are there
+        and `replace_embedder` is false.
         """
-        tell = report or (lambda progress: None)
-        began = time.monotonic()
-        with syncing(self.folder, self.name):
-            run = Sync(self.index.catalogue, self._child, tell, (*self._ours, self.folder))
-            done = SyncReport(is_complete=False)
-            with contextlib.suppress(Stopped):
-                if not self._is_fixed:
-                    run.run(self.roots)
-                done = replace(done, searchable_after=time.monotonic() - began)
-                embedded = 0 if lexical_only else self._embed(tell, replace_embedder)
-                done = replace(done, is_complete=True, embedded=embedded)
-        return replace(
-            done,
-            **asdict(run.counts),
-            missing_roots=tuple(run.missing_roots),
-            unfinished=tuple(each for each in self.files() if each.state != INDEXED),
+        embedder = None if lexical_only else self.embedder
+        return self._sync(
+            report or ignore, lambda tell: self._embed(embedder, tell, replace_embedder)
         )
 
     def rescan(self) -> SyncReport | None:
@@ -234,20 +225,57 @@ class KnowledgeBase:
             return None
         end = time.monotonic() + RESCAN_SECONDS
         try:
-            return self.sync(lambda progress: time.monotonic() < end, lexical_only=True)
+            return self._sync(lambda progress: time.monotonic() < end, lambda tell: 0)
         except Busy:
             return None
 
-    def _embed(self, report: Report, replace_embedder: bool) -> int:
-        """How many texts; all that the search measures of the corpus follows."""
+    def _sync(self, report: Report, embed: Callable[[Report], int]) -> SyncReport:
+        """`embed` follows when the words are in step, and gives how many texts it embedded."""
+        began = time.monotonic()
+        tell = self._until_closed(report)
+        with syncing(self.folder, self.name), self._in_use:
+            run = Sync(self.index.catalogue, self._child, tell, self.ours)
+            done = SyncReport(is_complete=False)
+            with contextlib.suppress(Stopped):
+                if not self._is_fixed:
+                    run.run(self.roots)
+                done = replace(done, searchable_after=time.monotonic() - began)
+                done = replace(done, embedded=embed(tell), is_complete=True)
+            return replace(
+                done,
+                **asdict(run.counts),
+                missing_roots=tuple(run.missing_roots),
+                unfinished=tuple(each for each in self.files() if each.state != INDEXED),
+            )
+
+    def _until_closed(self, report: Report) -> Report:
+        """Stops what runs in another thread when the base is closed."""
+        return lambda progress: False if self._is_closed else report(progress)
+
+    def _embed(self, embedder: Embedder | None, tell: Report, replace_embedder: bool) -> int:
+        """How many texts. What tells an answer from chance is measured before, for questions that
+        come meanwhile, and after.
+        """
+        if tell(SyncProgress("embedding", 0, 0, is_searchable=True)) is False:
+            raise Stopped
+        embedded = 0
+        if self.index.calibration is None:
+            self._calibrate(None)
+        if embedder is not None:
+            embedded = embedding.embed(self.index, embedder, tell, replace_embedder)
+        elif self.embedder is not None:
+            return 0
+        if self.index.needs_calibration(embedder.fingerprint if embedder is not None else None):
+            self._calibrate(embedder)
+        return embedded
+
+    def _calibrate(self, embedder: Embedder | None) -> None:
         from app.knowledge.calibration import calibrate
 
-        embedded = 0
-        if self.embedder is not None:
-            embedded = embedding.embed(self.index, self.embedder, report, replace_embedder)
-        if self.index.needs_calibration and self.index.chunk_count:
-            self.index.calibration = calibrate(self.index, self.vectors(), self.embedder)
-        return embedded
+        if self.index.chunk_count:
+            vectors = self.vectors() if embedder is not None else None
+            measured = calibrate(self.index, vectors, embedder)
+            self.index.set_calibration(measured, embedder.fingerprint if embedder else None)
 
     # ---- asking
 
@@ -295,16 +323,23 @@ class KnowledgeBase:
         export(self.index, path)
 
     def close(self) -> None:
-        self._child.close()
-        if self._vectors is not None:
-            self._vectors.close()
-        self.index.close()
+        """Stops a sync of another thread first: what it has stored stays."""
+        self._is_closed = True
+        with self._in_use:
+            self._child.close()
+            if self._vectors is not None:
+                self._vectors.close()
+            self.index.close()
 
     def __enter__(self) -> KnowledgeBase:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def ignore(progress: SyncProgress) -> None:
+    """For what nobody wants to know."""
 
 
 def check_root(root: Path) -> Path:

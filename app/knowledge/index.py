@@ -179,22 +179,28 @@ class Index:
     @property
     def calibration(self) -> dict[str, Any] | None:
         """What the search measured on this corpus; None: not yet."""
-        return self._remembered("calibration", _calibration)[0]
+        found = self._remembered("calibration", _calibration)
+        return None if found is None else found["measured"]
 
     @calibration.setter
     def calibration(self, value: dict[str, Any] | None) -> None:
-        text = None if value is None else json.dumps(value)
-        with self._writes.write() as connection:
-            connection.execute(
-                "UPDATE meta SET calibration = ?, calibrated_chunks = ?",
-                (text, stored_chunks.count(connection)),
-            )
+        self.set_calibration(value, self.embedder)
 
-    @property
-    def needs_calibration(self) -> bool:
-        """Whether there is none, or the corpus has changed much since."""
-        value, chunks = self._remembered("calibration", _calibration)
-        return value is None or abs(self.chunk_count - chunks) > OUTDATED_SHARE * chunks
+    def set_calibration(self, measured: dict[str, Any] | None, embedder: str | None) -> None:
+        """`embedder`: fingerprint of the one that it was measured with."""
+        found = {"measured": measured, "chunks": self.chunk_count, "embedder": embedder}
+        text = None if measured is None else json.dumps(found)
+        with self._writes.write() as connection:
+            connection.execute("UPDATE meta SET calibration = ?", (text,))
+
+    def needs_calibration(self, embedder: str | None) -> bool:
+        """Whether there is none, or it was measured with another embedder, or on a corpus that has
+        changed much since.
+        """
+        found = self._remembered("calibration", _calibration)
+        if found is None or found["embedder"] != embedder:
+            return True
+        return bool(abs(self.chunk_count - found["chunks"]) > OUTDATED_SHARE * found["chunks"])
 
     def close(self) -> None:
         self._reads.close()
@@ -213,7 +219,7 @@ class Index:
             return value
 
 
-def _calibration(connection: Connection) -> tuple[dict[str, Any] | None, int]:
-    query = "SELECT calibration, calibrated_chunks FROM meta"
-    text, chunks = connection.execute(query).fetchone()
-    return (None if text is None else json.loads(text)), int(chunks or 0)
+def _calibration(connection: Connection) -> dict[str, Any] | None:
+    (text,) = connection.execute("SELECT calibration FROM meta").fetchone()
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
+    return found

@@ -30,8 +30,7 @@ FIRST_SHAPE = (
         changes INTEGER NOT NULL,
         words_rules TEXT NOT NULL,
         synced REAL,
-        calibration TEXT,
-        calibrated_chunks INTEGER)""",
+        calibration TEXT)""",
     # Paths are bytes: names on a disk need not be text.
     """CREATE TABLE roots (
         id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,18 +1,35 @@
 """Keeps a knowledge base in step while it is open: syncs it when something below its roots changes.
 
-What the system tells is a hint only; what is true the scan finds out.
+What the system tells is a hint only; what is true the scan finds out. Words go before vectors: a
+change stops the embedding, which goes on afterwards.
 """
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from typing import TypeVar
 
+from app.errors import Busy, LocalchatError
 from app.knowledge.base import KnowledgeBase
+from app.knowledge.changes import Changes
+from app.knowledge.errors import EmbedderChanged
 from app.knowledge.states import SyncProgress, SyncReport
+
+T = TypeVar("T")
+
+REST_SHARE = 2.0
+"""A sync that took a second is followed by two seconds of rest: a file that is written all the time
+takes a third of one core at most.
+"""
+BUSY_SECONDS = 2.0
+TROUBLE_SECONDS = 30.0
+"""Until the next try after another process was at it, and after an error."""
 
 
 class Watch:
-    """A thread that follows the roots of a base; syncs once at its start."""
+    """Threads that follow the roots of a base; they sync once at their start."""
 
     def __init__(
         self,
@@ -21,12 +38,72 @@ class Watch:
         on_progress: Callable[[SyncProgress], None] | None = None,
         on_notice: Callable[[str], None] | None = None,
     ) -> None:
-        """The callables run in the watch's thread."""
-        raise NotImplementedError
+        """The callables run in the watch's threads."""
+        self._base = base
+        self._on_report = on_report or ignore
+        self._on_progress = on_progress or ignore
+        self._on_notice = on_notice or ignore
+        self._wanted = threading.Event()
+        self._ended = threading.Event()
+        self._lexical_only = False
+        self._changes = Changes(
+            lambda: base.roots, base.ours, self._wanted.set, lambda text: self._on_notice(text)
+        )
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        raise NotImplementedError
+        self._wanted.set()
+        self._thread.start()
+        self._changes.start()
 
     def stop(self) -> None:
-        """Returns when the thread has ended; a sync in progress is stopped."""
-        raise NotImplementedError
+        """Returns when the threads have ended; a sync in progress is stopped."""
+        self._base.is_watched = False
+        self._ended.set()
+        self._wanted.set()
+        self._changes.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wanted.wait()
+            if self._ended.is_set():
+                return
+            self._wanted.clear()
+            began = time.monotonic()
+            pause = self._sync()
+            rest = REST_SHARE * (time.monotonic() - began) if pause is None else pause
+            self._ended.wait(rest)
+
+    def _sync(self) -> float | None:
+        """Seconds to wait where it did not go well, after which it is tried again."""
+        try:
+            report = self._base.sync(self._report, lexical_only=self._lexical_only)
+        except Busy:
+            self._base.is_watched = False
+            self._wanted.set()
+            return BUSY_SECONDS
+        except EmbedderChanged as error:
+            self._lexical_only = True
+            self._on_notice(f"{error.title}. {error.next_step}")
+            return 0.0
+        except LocalchatError as error:
+            self._base.is_watched = False
+            self._wanted.set()
+            self._on_notice(f"{error.title}: {error.text}")
+            return TROUBLE_SECONDS
+        self._base.is_watched = not self._ended.is_set()
+        if not report.is_complete:
+            self._wanted.set()
+        self._on_report(report)
+        return None if report.is_complete else 0.0
+
+    def _report(self, progress: SyncProgress) -> bool:
+        """False: stop. Vectors wait when the words are not in step any more."""
+        self._on_progress(progress)
+        is_late = progress.phase == "embedding" and self._wanted.is_set()
+        return not (self._ended.is_set() or is_late)
+
+
+def ignore(value: object) -> None:
+    """For what nobody wants to know."""
