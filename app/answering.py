@@ -12,9 +12,9 @@ from contextlib import closing
 from app.console import Console
 from app.exit_codes import exit_code
 from app.interrupt import Interruption
-from app.knowledge.sources import Citation, Sources
+from app.knowledge.sources import Citation
 from app.result import error_object, result_object
-from app.session import Answered, Events, Found, Saved, Searching, Session, SessionEvent
+from app.session import Answered, Events, Saved, Searching, Session, SessionEvent
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress
 
 
@@ -27,7 +27,6 @@ class Answering:
         self._as_json = as_json
         self._thinking = False
         self._text_shown = False
-        self._sources: Sources | None = None
         self.interrupted = False
         self.answered: Answered | None = None
         self.chat_id: int | None = None
@@ -46,8 +45,6 @@ class Answering:
     def _take(self, event: SessionEvent) -> int:
         if isinstance(event, Saved):
             self.chat_id = event.chat_id
-        if isinstance(event, Found):
-            self._sources = event.sources
         if isinstance(event, Failed):
             self._fail(event.cause)
             return exit_code(event.cause.code)
@@ -91,12 +88,8 @@ class Answering:
             return
         self._console.clear_status()
         self._console.end_text()
-        for text in (*source_lines(event.message.citations), *self._notices(event)):
+        for text in (*source_lines(event.message.citations), *event.result.notices, *ending(event)):
             self._console.note_faint(text)
-
-    def _notices(self, event: Answered) -> tuple[str, ...]:
-        about_documents = self._sources.notices if self._sources is not None else ()
-        return (*about_documents, *event.result.notices, *ending(event))
 
     def _fail(self, cause: ErrorInfo) -> None:
         if self._text_shown:

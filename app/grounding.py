@@ -1,17 +1,17 @@
-"""What a question is answered from: searched, fitted into the context, and kept with the question.
+"""What a question is answered from: searched or read in parts, fitted into the context.
 
-It knows conversations and knowledge bases. It asks the engine for counts and for the rewriting of
-a question, and makes no answer.
+It knows conversations and knowledge bases. The model is asked through the functions it is given.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from app.knowledge import collection
-from app.knowledge.fitting import budget, estimate, fitting, size
+from app.knowledge import collection, parts
+from app.knowledge.fitting import budget, estimate, fitting, shrunk, size
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.prompt import new_mark
 from app.knowledge.sources import Sources
@@ -24,8 +24,11 @@ NOTHING_FOUND = "The documents say nothing about this."
 MOST_UNUSED = 12
 """Passages kept with a question for a look at what was found and not read."""
 PARTS_ONLY = (
-    "This question is about all of the documents, but only {read} of the passages found were read."
+    "The question is about all of the documents, but only {read} of {total} passages found were "
+    "read."
 )
+READ_ALL = "All of the documents was read, in {count} parts."
+READ_SOME = "The first {count} parts of the documents were read; the rest was not."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Found:
 
 
 Steps = Generator[Searching, None, Sources]
+Ask = Callable[[str, int], str]
+"""A side question to the model and the most tokens of its answer; empty where it was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,34 +61,47 @@ class Grounding:
     """How one question to a base finds its documents."""
 
     base: KnowledgeBase
+    ask: Ask
     count: Callable[[str], int | None]
     context: int
     """Tokens of prompt and answer together."""
     secret: str
-    also: Callable[[], Sequence[str]] = tuple
+    """What no author of a document knows."""
+    also: Callable[[], Sequence[str]]
     """Further words to search for, made when they are needed."""
+    reads_all: bool = True
+    is_attached: bool = False
+    """The documents came with the question: they are never said to say nothing about it."""
 
-    def sources(self, path: Sequence[Message]) -> Steps:
-        """For the last message of `path`. Raises what the base raises."""
-        question = path[-1].text
-        yield Searching(f"searching {self.base.name}")
+    def sources(self, question: str, history: Sequence[Message]) -> Steps:
+        """Raises what the base raises."""
+        name = "" if self.is_attached else self.base.name
+        yield Searching(f"searching {name or 'the attached text'}")
         self.base.rescan()
-        also = self.also()
-        found = fitting(
-            lambda characters: self.base.query(question, characters, also),
-            self.tokens,
-            budget(self.context),
-        )
+        found = self._search(question)
+        everything = None if self.is_attached else self._whole()
+        is_about_all = found.needs_all or (self.is_attached and not found.passages)
+        if everything is not None and (is_about_all or found.passages):
+            return self._placed(everything, history)
+        if is_about_all and self.reads_all:
+            return (yield from self._read_in_parts(question, found, name))
         if found.is_refused or not found.passages:
-            return refusal(self.base.name, found)
-        everything = self._whole()
-        if everything is not None:
-            return self._placed(everything, path[:-1])
-        return searched(self.base.name, found)
+            return refusal(name, found)
+        return searched(name, found)
 
     def tokens(self, text: str) -> int:
         counted = self.count(text)
         return estimate(text) if counted is None else counted
+
+    def _search(self, question: str) -> Retrieved:
+        also = self.also()
+        return fitting(
+            lambda characters: self.base.query(question, characters, also),
+            self.tokens,
+            budget(self.context),
+        )
+
+    # ---- small collections
 
     def _whole(self) -> Sources | None:
         """All of the base, where it is small enough."""
@@ -104,6 +122,29 @@ class Grounding:
             return sources
         return replace(sources, passages=())
 
+    # ---- questions about all
+
+    def _read_in_parts(self, question: str, found: Retrieved, name: str) -> Steps:
+        """The model's notes on each part stand in the place of passages."""
+        documents = parts.documents(self.base, found.passages)
+        tokens = parts.part_tokens(self.context)
+        some = list(islice(parts.parts(documents, self.tokens, tokens), parts.MOST_PARTS + 1))
+        is_all = len(some) <= parts.MOST_PARTS
+        some = some[: parts.MOST_PARTS]
+        limit = parts.note_tokens(budget(self.context), len(some))
+        notes = []
+        for number, part in enumerate(some):
+            yield Searching(f"reading part {number + 1} of {len(some)}", number, len(some))
+            note = parts.noted(part, self.ask(parts.asked(part, question), limit))
+            if note is not None:
+                notes.append(note)
+        read = shrunk(Retrieved(tuple(notes)), self.tokens, budget(self.context))
+        told = (READ_ALL if is_all else READ_SOME).format(count=len(some))
+        if not read.passages:
+            return Sources(name, is_refused=True, reason=f"{NOTHING_FOUND} {told}")
+        mark = new_mark(read.passages)
+        return Sources(name, mark, read.passages, read.unused[:MOST_UNUSED], notices=(told,))
+
 
 def refusal(name: str, found: Retrieved) -> Sources:
     return Sources(name, is_refused=True, reason=found.reason or NOTHING_FOUND)
@@ -112,14 +153,13 @@ def refusal(name: str, found: Retrieved) -> Sources:
 def searched(name: str, found: Retrieved) -> Sources:
     read, total = len(found.passages), len(found.passages) + len(found.unused)
     is_partial = found.needs_all and bool(found.unused)
-    notices = (PARTS_ONLY.format(read=f"{read} of {total}"),) if is_partial else ()
     return Sources(
         base=name,
         mark=new_mark(found.passages),
         passages=found.passages,
         unused=found.unused[:MOST_UNUSED],
         reason=found.reason,
-        notices=notices,
+        notices=(PARTS_ONLY.format(read=read, total=total),) if is_partial else (),
     )
 
 

@@ -182,6 +182,7 @@ class JsonMode:
             stop=sampling.stop,
             stop_after=count_of(request, "stop_after"),
             kb=self._position.kb,
+            documents=settings.kb,
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 
 from app.answering import Answering
 from app.arguments import nearest
+from app.attached import split_paste
 from app.console import Console
 from app.errors import to_error_info
 from app.exit_codes import exit_code
@@ -165,8 +166,9 @@ class LineMode:
 
     def _send(self, text: str) -> None:
         answering = Answering(self._session, self._console, as_json=False)
-        options = Options(kb=self._kb)
-        self._status = answering.show(self._session.send(self._chat_id, text, options))
+        question, attached = split_paste(text)
+        options = Options(kb=self._kb, attached=attached)
+        self._status = answering.show(self._session.send(self._chat_id, question, options))
         if answering.chat_id is not None:
             self._chat_id = answering.chat_id
 

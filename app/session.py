@@ -7,23 +7,24 @@ out of the iterators; whatever the ending, the conversation can go on. It draws 
 
 from __future__ import annotations
 
-import threading
-import time
 import uuid
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from app.asking import Asking, Collections, Question
+from app.attached import Attachment, Placed, place
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
-from app.grounding import Found, Grounding, Searching, cited_passages
+from app.grounding import Found, Searching
+from app.knowledge.fitting import estimate
 from app.knowledge.open_bases import OpenBases
 from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
-from app.pinning import pinned_name, pinning, with_reading
-from app.settings import Settings
+from app.running import RunningRequests
+from app.settings import KnowledgeSettings, Settings
 from app.store.conversation import Chat, Message
 from app.store.history import History
 from app.store.locks import conversation_lock
@@ -33,20 +34,18 @@ from app.submission import (
     as_error,
     chat_messages,
     merged,
-    refused,
     require_text,
 )
 from app.titles import tidy_title
-from app.turn import Answered, Saved, SessionEvent, Turn, TurnEvent
+from app.turn import Answered, Saved, SessionEvent, Turn
 from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
-from engine.events import Failed, Finished, PromptProgress, Result, Started, Usage
+from engine.events import Failed, Finished, Result, Usage
 from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
 from engine.request import Priority
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
-    from app.knowledge.sources import Sources
 
 __all__ = [
     "Answered",
@@ -80,15 +79,13 @@ class Options:
     priority: Priority = Priority.INTERACTIVE
     kb: str | None = None
     """Name of the knowledge base that a new question is answered from."""
+    attached: tuple[Attachment, ...] = ()
+    """Text that comes with a new question."""
+    documents: KnowledgeSettings | None = None
+    """How documents are searched and read; None: as the settings say."""
 
 
 DEFAULTS = Options()
-
-
-@dataclass(slots=True)
-class _Running:
-    chat_id: int
-    cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 class Session:
@@ -109,12 +106,20 @@ class Session:
         self.paths = paths
         self.private = private
         self._name = f"private-{uuid.uuid4().hex}" if private else folder_identity(paths)
-        self._running: dict[str, _Running] = {}
-        self._guard = threading.Lock()
-        self._ended = threading.Condition(self._guard)
+        self._requests = RunningRequests(client)
         self._private_chats: set[int] = set()
-        self._private_pins: set[str] = set()
+        self._pins: set[str] = set()
         self.knowledge: OpenBases = twin.knowledge if twin is not None else OpenBases(paths)
+        self._collections = Collections(private)
+        self._asking = Asking(
+            history,
+            client,
+            self.knowledge,
+            self._requests,
+            self._collections,
+            self._name,
+            self._pins,
+        )
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
     # ---- model
@@ -164,15 +169,7 @@ class Session:
     def cancel(self, chat_id: int | None = None) -> None:
         """Stop what runs, in one chat or everywhere, a loading model included. From any thread."""
         self.client.cancel_load()
-        with self._guard:
-            running = [
-                (request_id, run)
-                for request_id, run in self._running.items()
-                if chat_id in (None, run.chat_id)
-            ]
-        for request_id, run in running:
-            run.cancelled.set()
-            self.client.cancel(request_id)
+        self._requests.cancel(chat_id)
 
     def count(self, text: str) -> int | None:
         """Tokens of a draft; None while nothing is loaded or the engine is too busy to say."""
@@ -241,42 +238,41 @@ class Session:
         """Drop what the engine still holds of private chats."""
         for chat_id in sorted(self._private_chats):
             self._drop(self.conversation(chat_id))
-        for name in sorted(self._private_pins):
+        for name in sorted(self._pins if self.private else ()):
             self._drop(name)
         self._private_chats.clear()
-        self._private_pins.clear()
+        self._pins.clear()
 
     def close(self) -> None:
         """End the engine and the files; saves what should outlive the program."""
         try:
             self.cancel()
-            self._wait_for_answers()
+            # Answers that other threads stream end first, so that their rows are written.
+            self._requests.wait(CLOSE_PATIENCE_S)
             self.forget()
         finally:
             try:
                 self.client.close()
             finally:
+                self._collections.close()
                 self.knowledge.close()
                 self.history.close()
-
-    def _wait_for_answers(self) -> None:
-        """Answers that other threads stream end first, so that their rows are written."""
-        with self._ended:
-            self._ended.wait_for(lambda: not self._running, CLOSE_PATIENCE_S)
 
     # ---- the steps of an answer
 
     def _send(self, chat_id: int | None, text: str, options: Options) -> Events:
-        require_text(text)
+        placed = self._placed(text, options)
+        require_text(placed.text)
         if chat_id is None:
             chat_id = self.new_chat().id
         with self._lock(chat_id):
             chat = self.history.chat(chat_id)
-            user = self.history.add_user(chat_id, chat.current_leaf, text)
-            yield from self._answer(chat, user.id, options)
+            user = self.history.add_user(chat_id, chat.current_leaf, placed.text)
+            yield from self._answer(chat, user.id, options, text, placed)
 
     def _edit(self, user_message_id: int, text: str, options: Options) -> Events:
-        require_text(text)
+        placed = self._placed(text, options)
+        require_text(placed.text)
         old = self.history.message(user_message_id)
         if old.role != "user":
             raise UsageError(
@@ -285,8 +281,9 @@ class Session:
                 f"Its question is message {old.parent_id}.",
             )
         with self._lock(old.chat_id):
-            user = self.history.add_user(old.chat_id, old.parent_id, text)
-            yield from self._answer(self.history.chat(old.chat_id), user.id, options)
+            user = self.history.add_user(old.chat_id, old.parent_id, placed.text)
+            chat = self.history.chat(old.chat_id)
+            yield from self._answer(chat, user.id, options, text, placed)
 
     def _regenerate(self, message_id: int, options: Options) -> Events:
         message = self.history.message(message_id)
@@ -311,79 +308,68 @@ class Session:
             self.history.resume_answer(message.id)
             saved = Saved(chat.id, message.parent_id, message.id)
             turn = Turn(self.history, self.client, saved, info, message)
-            yield from self._run(turn, submit, chat, None)
+            question = self._question(chat, message.parent_id, submit, replace(options, kb=None))
+            yield from self._run(turn, question)
 
-    def _answer(self, chat: Chat, question_id: int, options: Options) -> Events:
+    def _answer(
+        self,
+        chat: Chat,
+        question_id: int,
+        options: Options,
+        text: str = "",
+        placed: Placed | None = None,
+    ) -> Events:
+        """`text`: the question alone; `placed`: with what was attached to it."""
         loaded = self._require_model()
         submit = self._submit(chat, self.history.path(chat.id, question_id), options, "answer")
         info = answer_info(loaded, submit)
         answer = self.history.begin_answer(chat.id, question_id, info)
         saved = Saved(chat.id, question_id, answer.id)
-        turn = Turn(self.history, self.client, saved, info)
-        yield from self._run(turn, submit, chat, options.kb)
+        notices = placed.notices if placed is not None else ()
+        turn = Turn(self.history, self.client, saved, info, notices=notices)
+        question = self._question(chat, question_id, submit, options, text)
+        if placed is not None:
+            question = replace(question, attached=placed.searched)
+        yield from self._run(turn, question)
 
-    def _run(self, turn: Turn, submit: Submit, chat: Chat, kb: str | None) -> Events:
-        with self._as_running(submit.request_id, chat.id) as running:
-            events = self._steps(turn.saved, submit, chat, kb, running)
-            yield from turn.run(submit.request_id, events, running.cancelled.is_set)
+    def _question(
+        self, chat: Chat, question_id: int, submit: Submit, options: Options, text: str = ""
+    ) -> Question:
+        return Question(
+            chat=chat,
+            message_id=question_id,
+            text=text.strip() or self.history.message(question_id).text,
+            submit=submit,
+            loaded=self._require_model(),
+            settings=options.documents or self.settings.kb,
+            kb=options.kb,
+        )
 
-    def _steps(
-        self, saved: Saved, submit: Submit, chat: Chat, kb: str | None, running: _Running
-    ) -> Iterator[TurnEvent]:
-        """Documents first, where the question has or gets any, then the engine."""
-        path = self.history.path(chat.id, saved.user_message_id)
-        question = path[-1]
-        if kb is not None and (question.sources is None or question.sources.is_refused):
-            sources = yield from self._grounding(kb).sources(path)
-            question = self.history.set_sources(question.id, sources)
-            path = [*path[:-1], question]
-            submit = replace(submit, messages=chat_messages(chat, path))
-        if question.sources is not None:
-            passages = cited_passages(path)
-            yield Found(question.id, question.text, question.sources, passages)
-            if question.sources.is_refused:
-                yield from refused(submit, question.sources.reason, self._require_model())
-                return
-        pin: Result | None = None
-        started = time.monotonic()
-        if len(path) == 1 and question.sources is not None and question.sources.is_whole:
-            pin = yield from self._pin(submit, chat, question.sources)
-        pin_s = time.monotonic() - started
-        if running.cancelled.is_set():
-            return
-        for event in self.client.submit(submit):
-            if pin is not None and isinstance(event, Finished):
-                event = replace(event, result=with_reading(event.result, pin, pin_s))
-            yield event
+    def _placed(self, text: str, options: Options) -> Placed:
+        """Short attached text before the question, long text aside, to be searched."""
+        if not options.attached:
+            return Placed(text)
+        choice = (options.documents or self.settings.kb).attach
+        context = self._require_model().ctx
 
-    def _pin(
-        self, submit: Submit, chat: Chat, sources: Sources
-    ) -> Generator[TurnEvent, None, Result | None]:
-        """Reads a small collection so that every later question to it finds it read. Where that
-        fails the answer tells why.
-        """
-        name = pinned_name(self._name, chat, sources, self._require_model())
-        if self.private:
-            self._private_pins.add(name)
-        pin = pinning(submit, sources, name)
-        with self._as_running(pin.request_id, chat.id):
-            for event in self.client.submit(pin):
-                if isinstance(event, Finished):
-                    return event.result
-                if isinstance(event, (Started, PromptProgress)):
-                    yield event
-        return None
+        def count(text: str) -> int:
+            counted = self.client.count(text)
+            return estimate(text) if counted is None else counted
 
-    def _grounding(self, name: str) -> Grounding:
-        loaded = self._require_model()
-        return Grounding(self.base(name), self.client.count, loaded.ctx, self._name)
+        return place(text, options.attached, count, context, choice)
+
+    def _run(self, turn: Turn, question: Question) -> Events:
+        request_id = question.submit.request_id
+        with self._requests.running(request_id, question.chat.id) as running:
+            events = self._asking.steps(question, running)
+            yield from turn.run(request_id, events, running.cancelled.is_set)
 
     def base(self, name: str) -> KnowledgeBase:
         """The knowledge base of that name, open until the session closes. NoSuchBase."""
         return self.knowledge.get(name)
 
     def _collect(self, submit: Submit, chat_id: int) -> Result:
-        with self._as_running(submit.request_id, chat_id):
+        with self._requests.running(submit.request_id, chat_id):
             for event in self.client.submit(submit):
                 if isinstance(event, Finished):
                     return event.result
@@ -414,18 +400,6 @@ class Session:
         if self.loaded is None:
             raise ModelNotFound("No model is loaded.", "", "Choose one: localchat models list.")
         return self.loaded
-
-    @contextmanager
-    def _as_running(self, request_id: str, chat_id: int) -> Iterator[_Running]:
-        running = _Running(chat_id)
-        with self._guard:
-            self._running[request_id] = running
-        try:
-            yield running
-        finally:
-            with self._guard:
-                del self._running[request_id]
-                self._ended.notify_all()
 
     def _lock(self, chat_id: int) -> AbstractContextManager[object]:
         if self.private:

@@ -127,6 +127,17 @@ class ChatSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
 
+class KnowledgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """How documents are searched and read."""
+
+    attach: Literal["auto", "whole", "search"] = "auto"
+    """Attached and pasted text goes in whole, or is searched; auto: searched above 4,096 tokens."""
+    rewrite: bool = True
+    """Let the model make a follow-up question whole before it is searched for."""
+    read_all: bool = True
+    """Read whole documents in parts where a question is about all of them."""
+
+
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """The whole tree; `config.toml` has the same shape."""
 
@@ -137,6 +148,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     engine: EngineSettings = EngineSettings()
     cache: CacheSettings = CacheSettings()
     chat: ChatSettings = ChatSettings()
+    kb: KnowledgeSettings = KnowledgeSettings()
     keys: dict[str, str] = {}
     """Action id to key, for example `"chat.new" = "ctrl+n"`."""
 
@@ -148,6 +160,9 @@ OPTION_KEYS: Mapping[str, str] = {
         for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate")
     },
     "canonical": "cache.canonical",
+    "attach": "kb.attach",
+    "kb_rewrite": "kb.rewrite",
+    "kb_read_all": "kb.read_all",
 }
 """What `-o key=value` takes, and the setting it stands for."""
 

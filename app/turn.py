@@ -87,12 +87,15 @@ class Turn:
         info: AnswerInfo,
         so_far: Message | None = None,
         clock: Callable[[], float] = time.monotonic,
+        notices: tuple[str, ...] = (),
     ) -> None:
+        """`notices`: what a person should know of the question, told with the answer."""
         self._history = history
         self._client = client
         self.saved = saved
         self._info = info
         self._clock = clock
+        self._notices = notices
         self._progress = Progress()
         self._keeps_ids = True
         self._before = Progress()
@@ -149,6 +152,7 @@ class Turn:
         else:
             if isinstance(event, Found):
                 self._found = event
+                self._notices += event.sources.notices
                 self._cited = CitedText(len(event.passages))
             yield event
 
@@ -175,6 +179,7 @@ class Turn:
             self._journalled_at = now
 
     def _finish(self, result: Result) -> Answered:
+        result = replace(result, notices=(*self._notices, *result.notices))
         message = self._end(
             STATUS_OF[result.finish_reason], with_result(self._info, result), result
         )

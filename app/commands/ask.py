@@ -10,6 +10,9 @@ from app.arguments import add_conversation
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from app.attached import Attachment
     from app.console import Console
     from app.session import Events, Session
 
@@ -36,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("question", nargs="*", metavar="QUESTION", help="what to ask")
     parser.add_argument(
         "-f", "--file", action="append", default=[], metavar="PATH",
-        help="put this text file before the question; may be repeated",
+        help="put this text file before the question; a long one is searched; may be repeated",
     )  # fmt: skip
     add_conversation(parser)
 
@@ -45,9 +48,11 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from app.commands.conversation import open_conversation
     from app.session import Options
 
-    text = question_text(args)
+    attached = attachments(args)
+    text = question_text(args, attached)
     with open_conversation(args, console) as opened:
-        events = opened.session.send(opened.start(args), text, Options(kb=args.kb))
+        options = Options(kb=args.kb, attached=attached)
+        events = opened.session.send(opened.start(args), text, options)
         return answer(opened.session, events, args.json, console)
 
 
@@ -58,14 +63,18 @@ def answer(session: Session, events: Events, as_json: bool, console: Console) ->
     return Answering(session, console, as_json).show(events)
 
 
-def question_text(args: argparse.Namespace) -> str:
-    """Files, then piped text, then the argument, with blank lines between."""
-    from app.attached import labelled_file
+def attachments(args: argparse.Namespace) -> tuple[Attachment, ...]:
+    """Files, then piped text."""
+    from app.attached import Attachment, attached_file
 
-    parts = [labelled_file(path) for path in args.file]
-    parts += [piped_text(), " ".join(args.question)]
-    text = "\n\n".join(part for part in (part.strip("\n") for part in parts) if part.strip())
-    if not text:
+    files = [attached_file(path) for path in args.file]
+    return tuple(one for one in (*files, Attachment("", piped_text())) if one.text.strip())
+
+
+def question_text(args: argparse.Namespace, attached: Sequence[Attachment]) -> str:
+    """The argument; it may be missing where there is text already."""
+    text = " ".join(args.question)
+    if not text.strip() and not attached:
         raise UsageError(
             "There is no question.",
             "Neither an argument nor piped text was given.",

@@ -37,6 +37,8 @@ class Ready:
     """A request for the engine."""
 
     prepared: Prepared
+    conversation: str = ""
+    """Whose history the request begins with; it may keep nothing itself."""
     saved: SavedState | None = None
     """The conversation's state from disk, the first time that it is asked for."""
 
@@ -125,7 +127,7 @@ class Desk:
     def _prepare(self, submit: Submit) -> Ready | Failed:
         try:
             prepared = self._model.chat.prepare(submit)
-            return Ready(prepared, self._saved(prepared.request.conversation))
+            return Ready(prepared, submit.conversation, self._saved(submit.conversation))
         except Exception as error:
             if not isinstance(error, LocalchatError):
                 LOG.exception("a request could not be prepared")

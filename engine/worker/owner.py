@@ -115,12 +115,12 @@ class Owner:
 
     def _submit(self, ready: Ready) -> None:
         request = ready.prepared.request
-        conversation = request.conversation
-        if ready.saved is not None and not self._engine.cache.of(conversation):
+        if ready.saved is not None and not self._engine.cache.of(ready.conversation):
             saved = ready.saved
-            self._engine.adopt(conversation, saved.ids, saved.parked, self._model.fingerprint)
+            ids, parked = saved.ids, saved.parked
+            self._engine.adopt(ready.conversation, ids, parked, self._model.fingerprint)
         if self.desk.take(request.request_id):
-            self._histories.asked(conversation)
+            self._histories.asked(request.conversation)
             self._start(ready.prepared)
 
     def _start(self, prepared: Prepared) -> None:

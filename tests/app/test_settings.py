@@ -15,7 +15,14 @@ from app.errors import StorageError
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
 from app.setting_values import allowed
-from app.settings import LEAVES, OPTION_KEYS, Settings, apply_options, load_settings
+from app.settings import (
+    LEAVES,
+    OPTION_KEYS,
+    KnowledgeSettings,
+    Settings,
+    apply_options,
+    load_settings,
+)
 from app.settings_file import save_setting
 from engine.errors import UsageError
 from engine.messages import LoadOptions, SamplingOverrides
@@ -24,7 +31,7 @@ GOOD_OPTIONS = [
     "temperature=0", "top_k=0", "top_p=1", "min_p=0.5", "typical_p=0.9", "repeat_penalty=1.1",
     "repeat_last_n=-1", "frequency_penalty=-2", "presence_penalty=2.0", "seed=1", "max_tokens=10",
     "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "speculate=off",
-    "canonical=off", "backend=torch_paged",
+    "canonical=off", "backend=torch_paged", "attach=search", "kb_rewrite=off", "kb_read_all=off",
 ]  # fmt: skip
 
 
@@ -53,6 +60,7 @@ def test_every_option_reaches_its_setting() -> None:
     )
     assert settings.sampling.max_tokens == 10
     assert settings.sampling.stop == ("END",)
+    assert settings.kb == KnowledgeSettings(attach="search", rewrite=False, read_all=False)
     paths = Paths.under(Path("/nowhere"))
     assert load_options(settings, paths) == LoadOptions(
         kv_type="q8",

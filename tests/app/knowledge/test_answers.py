@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from app.attached import Attachment, split_paste
 from app.grounding import Found, Searching
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.followup import is_followup
 from app.knowledge.passage import Retrieved
 from app.knowledge.prompt import prefix
 from app.paths import Paths
 from app.session import Answered, Options, Saved, Session, SessionEvent
-from app.settings import Settings
+from app.settings import KnowledgeSettings, Settings
 from app.store.history import History
 from engine.events import Delta, Failed, Started
 from tests.app.fake_base import FakeBase, FakeIndex, passage
@@ -22,15 +26,6 @@ from tests.app.fake_client import FakeClient, answers
 FEE = passage("# Fees\nThe annual fee is 1,200 euros.\nIt is due in March.", "fees.md", 10)
 DOGS = passage("Dogs stay out of the garden after 10 pm.", "rules.md")
 KB = Options(kb="work")
-
-
-class KnowingSession(Session):
-    """Every name is the test's base."""
-
-    fake = FakeBase()
-
-    def base(self, name: str) -> FakeBase:  # type: ignore[override]
-        return self.fake
 
 
 @pytest.fixture
@@ -44,10 +39,13 @@ def client() -> FakeClient:
 
 
 @pytest.fixture
-def session(tmp_path: Path, client: FakeClient, base: FakeBase) -> Iterator[Session]:
+def session(
+    tmp_path: Path, client: FakeClient, base: FakeBase, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Session]:
+    """Every name is the test's base."""
     paths = Paths.under(tmp_path / "data").ensure()
-    session = KnowingSession(History.open(paths.database, paths.locks), client, Settings(), paths)
-    session.fake = base
+    session = Session(History.open(paths.database, paths.locks), client, Settings(), paths)
+    monkeypatch.setattr(session.knowledge, "get", lambda name: base)
     yield session
     session.close()
 
@@ -105,7 +103,7 @@ def test_each_text_of_a_document_stands_between_two_marks(
 
 def test_a_later_prompt_holds_the_same_bytes(session: Session, client: FakeClient) -> None:
     first = ended(session.send(None, "What is the fee?", KB))
-    ended(session.send(first.chat_id, "And dogs?", KB))
+    ended(session.send(first.chat_id, "Where may dogs walk after ten?", KB))
     ended(session.send(first.chat_id, "Thanks."))
     one, two, three = (submit.messages for submit in client.submits)
     assert two[:1] == one
@@ -246,13 +244,13 @@ def test_a_small_collection_stands_in_the_conversation_once(
     base.found = Retrieved((passage("Bees hum.", "b.md"),))
     client.script = answers("They hum [2].")
     first = ended(session.send(None, "What do bees do?", KB))
-    second = ended(session.send(first.chat_id, "And ants?", KB))
+    second = ended(session.send(first.chat_id, "How do most ants move around?", KB))
     assert [submit.kind for submit in client.submits] == ["pin", "answer", "answer"]
     begun, one, two = (submit.messages[-1].content for submit in client.submits)
     assert one == begun + "What do bees do?"
     assert one.index("Ants walk.") < one.index("Bees hum.")
     assert "Ants walk." not in two
-    assert two.endswith("And ants?")
+    assert two.endswith("How do most ants move around?")
     (citation,) = second.message.citations
     assert citation.path == "/docs/b.md"
     # Another chat has the same documents before its question, byte for byte.
@@ -275,3 +273,190 @@ def test_a_collection_comes_again_when_the_conversation_outgrows_the_context(
     ended(session.send(chat, "And?", KB))
     contents = [one.messages[-1].content for one in client.submits if one.kind == "answer"]
     assert ["Ants walk." in content for content in contents] == [True, False, True]
+
+
+# ---- follow-up questions
+
+
+def test_a_question_that_leans_on_the_last_turn_is_made_whole_and_searched_with_both(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    first = ended(session.send(None, "Who pays the fee?", KB))
+    client.script = answers('Question: "When is the annual fee due?"')
+    ended(session.send(first.chat_id, "When is it due?", KB))
+    aside, answer = client.submits[1:]
+    assert (aside.kind, answer.kind) == ("aside", "answer")
+    assert (aside.max_tokens, aside.sampling.temperature) == (48, 0.0)
+    # A fork of the chat: the same beginning, the instruction at the end.
+    assert aside.messages[:-1] == answer.messages[:-1]
+    assert "When is it due?" in aside.messages[-1].content
+    assert base.asked[-1][0] == "When is it due?"
+    assert base.asked[-1][2] == ("When is the annual fee due?",)
+    assert session.history.path(first.chat_id)[-2].text == "When is it due?"
+
+
+def test_without_rewriting_old_words_help(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    plain = replace(KB, documents=KnowledgeSettings(rewrite=False))
+    first = ended(session.send(None, "Who pays the annual subscription?", plain))
+    assert base.asked[-1][2] == ()
+    ended(session.send(first.chat_id, "And when is it due?", plain))
+    assert "subscription" in base.asked[-1][2]
+    assert [submit.kind for submit in client.submits] == ["answer", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("question", "leans"),
+    [
+        ("When is it due?", True),
+        ("And dogs?", True),
+        ("它什么时候到期？", True),
+        ("为什么？", True),
+        ("What is the annual fee of the garden club?", False),
+        ("花园俱乐部的年费是多少？", False),
+        ("Wie hoch sind Beitrag und Kaution im Gartenverein?", False),
+    ],
+)
+def test_questions_that_lean_on_others_are_known(question: str, leans: bool) -> None:
+    assert is_followup(question) is leans
+
+
+# ---- attached text
+
+LONG = "\n\n".join(f"Paragraph {number} is about bees and honey." for number in range(200))
+
+
+def throw_away(
+    monkeypatch: pytest.MonkeyPatch, base: FakeBase
+) -> list[tuple[Path, dict[str, str]]]:
+    made = []
+
+    def temporary(folder: Path, texts: dict[str, str], embedder: object = None) -> FakeBase:
+        made.append((folder, texts))
+        return base
+
+    monkeypatch.setattr(KnowledgeBase, "temporary", temporary)
+    return made
+
+
+def test_short_text_stands_whole_before_the_question(session: Session, client: FakeClient) -> None:
+    attached = (Attachment("a.txt", "Ants walk."), Attachment("", "Bees hum."))
+    answered = ended(session.send(None, "Why?", Options(attached=attached)))
+    whole = 'File "a.txt":\nAnts walk.\n\nBees hum.\n\nWhy?'
+    assert client.submits[-1].messages[-1].content == whole
+    (notice,) = answered.result.notices
+    assert "read whole" in notice
+    assert answered.message.info is not None
+    assert answered.message.info.notices == (notice,)
+
+
+def test_long_text_is_searched_in_a_collection_that_goes(
+    session: Session, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = FakeBase(Retrieved((passage("Paragraph 7 is about bees.", "bees.txt"),)))
+    made = throw_away(monkeypatch, base)
+    options = Options(attached=(Attachment("bees.txt", LONG),))
+    answered = ended(session.send(None, "What is paragraph 7 about?", options))
+    ((folder, texts),) = made
+    assert texts == {"bees.txt": LONG}
+    content = client.submits[-1].messages[-1].content
+    assert "Paragraph 7 is about bees." in content
+    assert "Paragraph 8" not in content
+    question = session.history.message(answered.user_message_id)
+    assert (question.text, question.sources and question.sources.base) == (
+        "What is paragraph 7 about?",
+        "",
+    )
+    assert "attach=whole" in answered.result.notices[0]
+    # A later question of the chat searches the same text; other chats do not.
+    ended(session.send(answered.chat_id, "What is paragraph 9 of the text about?"))
+    assert base.asked[-1][0] == "What is paragraph 9 of the text about?"
+    ended(session.send(None, "What is paragraph 10 of the text about?"))
+    assert len(base.asked) == 2
+    assert folder.is_dir()
+    session.close()
+    assert base.closed
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("attach", "text", "is_searched"),
+    [
+        ("whole", LONG, False),
+        ("search", "Short.", True),
+        ("auto", "x" * 1024, False),
+        ("auto", "x" * 1025, True),
+        ("auto", "x" * 40_000, True),
+    ],
+)
+def test_a_person_can_choose_how_text_is_read(
+    session: Session,
+    client: FakeClient,
+    base: FakeBase,
+    monkeypatch: pytest.MonkeyPatch,
+    attach: Literal["auto", "whole", "search"],
+    text: str,
+    is_searched: bool,
+) -> None:
+    """The fake client counts a token a character; its context holds 2,048."""
+    made = throw_away(monkeypatch, base)
+    options = Options(attached=(Attachment("", text),), documents=KnowledgeSettings(attach=attach))
+    ended(session.send(None, "Why is that so?", options))
+    assert bool(made) is is_searched
+    assert (text in client.submits[-1].messages[-1].content) is not is_searched
+
+
+def test_a_long_paste_has_its_question_at_an_end() -> None:
+    assert split_paste("Short.\n\nWhy?") == ("Short.\n\nWhy?", ())
+    assert split_paste(f"{LONG}\n\nWhy?") == ("Why?", (Attachment("", LONG),))
+    assert split_paste(f"Why?\n\n{'x' * 5000}") == ("Why?", (Attachment("", "x" * 5000),))
+    assert split_paste("x" * 9000) == ("x" * 9000, ())
+
+
+# ---- questions about all
+
+MANY = {f"{name}.md": f"Report {name}. {'The year was good. ' * 20}" for name in "abcdef"}
+
+
+def test_a_question_about_all_is_answered_from_all(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    base.index = FakeIndex(MANY)
+    base.found = Retrieved((), is_refused=True, needs_all=True)
+    client.script = answers("Five good years.")
+    events = list(session.send(None, "Summarise all reports.", KB))
+    *parts, answer = client.submits
+    assert len(parts) >= 2
+    assert {part.kind for part in parts} == {"aside"}
+    asked = "".join(part.messages[-1].content for part in parts)
+    assert all(text.strip() in asked for text in MANY.values())
+    content = answer.messages[-1].content
+    assert content.count("Five good years.") == len(parts)
+    told = [event.text for event in events if isinstance(event, Searching)]
+    assert told[1:] == [f"reading part {n} of {len(parts)}" for n in range(1, len(parts) + 1)]
+    last = events[-1]
+    assert isinstance(last, Answered)
+    assert any(f"in {len(parts)} parts" in notice for notice in last.result.notices)
+
+
+def test_parts_that_say_nothing_make_a_refusal(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    base.index = FakeIndex(MANY)
+    base.found = Retrieved((), is_refused=True, needs_all=True)
+    client.script = answers("Nothing.")
+    answered = ended(session.send(None, "Count the elephants.", KB))
+    assert {submit.kind for submit in client.submits} == {"aside"}
+    assert "say nothing" in answered.message.text
+    assert answered.message.citations == ()
+
+
+def test_without_reading_all_the_answer_says_that_parts_were_read(
+    session: Session, base: FakeBase
+) -> None:
+    base.index = FakeIndex(MANY)
+    base.found = Retrieved((FEE,), (DOGS,), needs_all=True)
+    options = replace(KB, documents=KnowledgeSettings(read_all=False))
+    answered = ended(session.send(None, "List all fees.", options))
+    assert "only 1 of 2 passages" in answered.result.notices[0]

@@ -1,0 +1,229 @@
+"""From a question on disk to the engine's events of its answer, its documents found on the way.
+
+Everything a person waits for before the first word happens here, in the order of its telling. It
+writes the documents to the question's row and no other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.attached import Attachment
+from app.grounding import Found, Grounding, Searching, cited_passages
+from app.knowledge.followup import MOST_TOKENS, cleaned, instruction, is_followup, rare_terms
+from app.pinning import pinned_name, pinning, with_reading
+from app.running import Running, RunningRequests
+from app.store.conversation import Chat, Message
+from app.store.history import History
+from app.submission import chat_messages, refused
+from engine.client import EngineClient
+from engine.errors import LocalchatError
+from engine.events import Event, Failed, Finished, PromptProgress, Result, Started
+from engine.messages import ChatMessage, Loaded, SamplingOverrides, Submit
+
+if TYPE_CHECKING:
+    from app.knowledge.base import KnowledgeBase
+    from app.knowledge.open_bases import OpenBases
+    from app.knowledge.sources import Sources
+    from app.settings import KnowledgeSettings
+
+StepEvent = Searching | Found | Event
+Steps = Generator[StepEvent, None, None]
+MEMORY = Path("/dev/shm")
+"""Files there are nowhere but in memory, on systems that have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one answer begins with."""
+
+    chat: Chat
+    message_id: int
+    text: str
+    """What is searched for."""
+    submit: Submit
+    loaded: Loaded
+    settings: KnowledgeSettings
+    kb: str | None = None
+    attached: tuple[Attachment, ...] = ()
+
+
+@dataclass(slots=True)
+class Collections:
+    """Throw-away bases of attached text, one a chat, until they are closed."""
+
+    private: bool
+    bases: dict[int, KnowledgeBase] = field(default_factory=dict)
+    folders: list[Path] = field(default_factory=list)
+
+    def make(self, chat_id: int, attached: Sequence[Attachment]) -> KnowledgeBase:
+        from app.knowledge.base import KnowledgeBase
+
+        home = MEMORY if self.private and MEMORY.is_dir() else None
+        folder = Path(tempfile.mkdtemp(prefix="localchat-", dir=home))
+        self.folders.append(folder)
+        texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
+        if (old := self.bases.pop(chat_id, None)) is not None:
+            old.close()
+        self.bases[chat_id] = base = KnowledgeBase.temporary(folder, texts)
+        return base
+
+    def close(self) -> None:
+        for base in self.bases.values():
+            base.close()
+        for folder in self.folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self.bases.clear()
+        self.folders.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The steps of every answer of one session."""
+
+    history: History
+    client: EngineClient
+    knowledge: OpenBases
+    requests: RunningRequests
+    collections: Collections
+    owner: str
+    """The session's name in the engine's cache."""
+    pins: set[str]
+    """Names of the collections that were read whole."""
+
+    def steps(self, question: Question, running: Running) -> Steps:
+        """Documents first, where the question has or gets any, then the engine. Ends early where
+        the answer was stopped before the engine was asked.
+        """
+        path = self.history.path(question.chat.id, question.message_id)
+        asked, submit = path[-1], question.submit
+        if asked.sources is None or asked.sources.is_refused:
+            sources = yield from self._sources(question, path[:-1], running)
+            if running.cancelled.is_set():
+                return
+            if sources is not None:
+                asked = self.history.set_sources(asked.id, sources)
+                path = [*path[:-1], asked]
+                submit = replace(submit, messages=chat_messages(question.chat, path))
+        if asked.sources is not None:
+            yield Found(asked.id, question.text, asked.sources, cited_passages(path))
+            if asked.sources.is_refused:
+                yield from refused(submit, asked.sources.reason, question.loaded)
+                return
+        is_first = len(path) == 1
+        yield from self._answer(replace(question, submit=submit), asked, is_first, running)
+
+    def _answer(
+        self, question: Question, asked: Message, is_first: bool, running: Running
+    ) -> Steps:
+        pin: Result | None = None
+        started = time.monotonic()
+        if is_first and asked.sources is not None and asked.sources.is_whole:
+            pin = yield from self._pin(question, asked.sources)
+        pin_s = time.monotonic() - started
+        if running.cancelled.is_set():
+            return
+        for event in self.client.submit(question.submit):
+            if pin is not None and isinstance(event, Finished):
+                event = replace(event, result=with_reading(event.result, pin, pin_s))
+            yield event
+
+    def _pin(
+        self, question: Question, sources: Sources
+    ) -> Generator[StepEvent, None, Result | None]:
+        """Reads a small collection so that every later question to it finds it read. Where that
+        fails the answer tells why.
+        """
+        name = pinned_name(self.owner, question.chat, sources, question.loaded)
+        self.pins.add(name)
+        pin = pinning(question.submit, sources, name)
+        with self.requests.running(pin.request_id, question.chat.id):
+            for event in self.client.submit(pin):
+                if isinstance(event, Finished):
+                    return event.result
+                if isinstance(event, (Started, PromptProgress)):
+                    yield event
+        return None
+
+    # ---- documents
+
+    def _sources(
+        self, question: Question, history: Sequence[Message], running: Running
+    ) -> Generator[StepEvent, None, Sources | None]:
+        """None: the question has no documents."""
+        base, is_attached = self._base(question, history)
+        if base is None:
+            return None
+        grounding = Grounding(
+            base=base,
+            ask=lambda text, tokens: self._ask(question, (), text, tokens, running),
+            count=self.client.count,
+            context=question.loaded.ctx,
+            secret=self.owner,
+            also=lambda: self._also(question, history, running),
+            reads_all=question.settings.read_all,
+            is_attached=is_attached,
+        )
+        return (yield from grounding.sources(question.text, history))
+
+    def _base(
+        self, question: Question, history: Sequence[Message]
+    ) -> tuple[KnowledgeBase | None, bool]:
+        """What to search, and whether it is text that came with the chat."""
+        chat_id = question.chat.id
+        if question.attached:
+            return self.collections.make(chat_id, question.attached), True
+        if question.kb is not None:
+            return self.knowledge.get(question.kb), False
+        is_about_text = any(one.sources and not one.sources.base for one in history)
+        return (self.collections.bases.get(chat_id), True) if is_about_text else (None, False)
+
+    def _also(
+        self, question: Question, history: Sequence[Message], running: Running
+    ) -> Sequence[str]:
+        """For a question that leans on the last turn: the question made whole, else old words."""
+        if not history or not is_followup(question.text):
+            return ()
+        if question.settings.rewrite:
+            before = chat_messages(question.chat, history)
+            text = instruction(question.text)
+            line = cleaned(self._ask(question, before, text, MOST_TOKENS, running), question.text)
+            if line:
+                return (line,)
+        return rare_terms([message.text for message in history[-2:]])
+
+    def _ask(
+        self,
+        question: Question,
+        before: tuple[ChatMessage, ...],
+        text: str,
+        tokens: int,
+        running: Running,
+    ) -> str:
+        """A side job behind the chat's beginning; empty where it was stopped or failed."""
+        if running.cancelled.is_set():
+            return ""
+        submit = replace(
+            question.submit,
+            request_id=f"{question.submit.request_id}-aside-{time.monotonic_ns()}",
+            messages=(*before, ChatMessage("user", text)),
+            kind="aside",
+            sampling=SamplingOverrides(temperature=0.0, seed=0),
+            max_tokens=tokens,
+            stop=(),
+            stop_after=None,
+        )
+        with suppress(LocalchatError), self.requests.running(submit.request_id, question.chat.id):
+            for event in self.client.submit(submit):
+                if isinstance(event, Finished):
+                    return event.result.text
+                if isinstance(event, Failed):
+                    break
+        return ""
