@@ -17,7 +17,7 @@ FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)$")
 HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 CLOSING = re.compile(r"(?:^|[ \t])#+[ \t]*$")
 UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-BLOCK_START = re.compile(r" {0,3}(?:[>#|]|[-*+] |\d{1,9}[.)] |(?:[-*_] ?){3,}$|<)|\t| {4}|$")
+BLOCK_START = re.compile(r" {0,3}(?:[>|]|[-*+] |\d{1,9}[.)] |(?:[-*_] ?){3,}$|<)|\t| {4}|$")
 """Lines that cannot be the text of an underlined heading."""
 DELIMITER = re.compile(r" {0,3}\|?(?: *:?-+:? *\|)+(?: *:?-+:? *)?$")
 LINK = re.compile(r"!?\[([^\]\[]{0,300})\]\([^)\s]{0,2000}\)")

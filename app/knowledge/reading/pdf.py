@@ -29,7 +29,7 @@ LEAST_READABLE = 0.9
 letters gives garbage."""
 PASSWORD_ERRORS = frozenset((4, 5))
 """pdfium: a password is needed; a protection that it does not know."""
-BROKEN_WORD = re.compile(r"(?<=\w)(?:[\ufffe\x02]|-(?=\r?\n))[\r\n]*(?=[^\W\d_])")
+BROKEN_WORD = re.compile(r"(?<=\w)(?:\ufffe|-(?=\r?\n))[\r\n]*(?=[^\W\d_])")
 """A word parted at the end of a line: pdfium writes its own mark for the hyphen."""
 LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
@@ -90,6 +90,7 @@ def _page(pdf: Any, number: int) -> _Page:
     except pypdfium2.PdfiumError:
         return _Page("", True, 0)
     try:
+        page.set_rotation(0)  # pdfium gives the lines of some turned pages from the bottom
         seen = remove_hidden_text(page)
         textpage = page.get_textpage()
         raw = textpage.get_text_range(errors="ignore")
@@ -105,7 +106,7 @@ def page_text(raw: str) -> str:
     """pdfium's text of a page without its own marks; empty when too little of it is readable."""
     if raw and readable_share(raw) < LEAST_READABLE:
         return ""
-    return BROKEN_WORD.sub("", raw).replace("\ufffe", "-").replace("\x02", "-").translate(LIGATURES)
+    return BROKEN_WORD.sub("", raw).replace("\ufffe", "-").translate(LIGATURES)
 
 
 def readable_share(text: str) -> float:
@@ -116,7 +117,7 @@ def readable_share(text: str) -> float:
 
 
 def _is_readable(character: str) -> bool:
-    if character in "\ufffe\x02\xad":
+    if character in "\ufffe\xad":
         return True
     return character != "\ufffd" and unicodedata.category(character) not in ("Cc", "Co", "Cn", "Cs")
 

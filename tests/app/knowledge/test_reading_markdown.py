@@ -42,7 +42,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=15))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_headings_are_those_of_another_parser(lines: list[str]) -> None:
     text = "\n".join(["", *lines])  # not at the top, where `---` begins settings
     tokens = [one for one in MarkdownIt().parse(text) if one.type == "heading_open" and one.map]

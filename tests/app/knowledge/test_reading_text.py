@@ -107,7 +107,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=40), st.sampled_from(["a.txt", "a.md", "a.py", "a.csv", "a.json"]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_lines_stay_the_files_lines(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str], name: str
 ) -> None:
@@ -146,7 +146,7 @@ def test_halves_of_pairs_in_a_file_break_no_line_and_reach_no_text(tmp_path: Pat
 
 
 @given(st.lists(PIECES, max_size=60).map("".join))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_cleaning_is_idempotent_and_keeps_what_is_seen(text: str) -> None:
     once = cleaned(text).text
     again = cleaned(once)

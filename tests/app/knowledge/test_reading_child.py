@@ -1,0 +1,171 @@
+"""The process that reads: it may hang, die or run out of memory, and costs that file only."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from app.knowledge.document import Document, Unreadable
+from app.knowledge.reading.limits import Limits
+from app.knowledge.reading.read import read
+from app.knowledge.reading_child import ReadingChild, ReadingStopped
+from tests.app.knowledge.made_pdf import write_pdf
+
+
+@pytest.fixture
+def child() -> Iterator[ReadingChild]:
+    child = ReadingChild(environment={**os.environ, "LOCALCHAT_DATA_DIR": "/secret"})
+    yield child
+    child.close()
+    assert child.pid is None
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.md"
+    path.write_text("# Oven\n\n你好 😀 hot\n", "utf-8")
+    return path
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> Path:
+    """Putting so many marks into their order takes Python for ever."""
+    path = tmp_path / "endless.txt"
+    path.write_text("a" + "\u0301\u0323" * 1_000_000, "utf-8")
+    return path
+
+
+def test_it_gives_what_reading_in_this_process_gives(child: ReadingChild, good: Path) -> None:
+    assert child.pid is None
+    assert child.read(good) == read(good)
+    pid = child.pid
+    pdf = write_pdf(good.with_name("a.pdf"), [["one"], ["two"]], bookmarks=[("B", 2)])
+    assert child.read(pdf, root=good.parent) == read(pdf)
+    assert child.read(good.with_name("no.md")) == Unreadable("skipped: the file is gone")
+    assert child.pid == pid
+
+
+@pytest.mark.parametrize(
+    "name", [b"a\n.md", "ü\u202e😀.md".encode(), b"\xff\xfe.md", b"x" * 252 + b".md"]
+)
+def test_any_name_is_opened(child: ReadingChild, tmp_path: Path, name: bytes) -> None:
+    path = os.path.join(os.fsencode(tmp_path), name)
+    try:
+        with open(path, "wb") as file:
+            file.write(b"text")
+    except OSError:
+        return  # this system has no such names
+    found = child.read(Path(os.fsdecode(path)), root=tmp_path)
+    assert isinstance(found, Document)
+    assert found.text == "text"
+
+
+def test_it_inherits_no_handle_and_no_setting_of_ours(child: ReadingChild, good: Path) -> None:
+    with good.open() as file:
+        os.set_inheritable(file.fileno(), True)
+        child.read(good)
+        process = psutil.Process(child.pid)
+        assert not {name for name in process.environ() if name.startswith("LOCALCHAT")}
+        assert "HOME" not in process.environ()
+        assert process.open_files() == []
+        if hasattr(process, "num_fds"):
+            assert process.num_fds() == 3
+        assert process.net_connections() == []
+
+
+def test_a_file_that_hangs_costs_itself_only(good: Path, endless: Path) -> None:
+    child = ReadingChild(seconds=0.4)
+    try:
+        found = child.read(endless)
+        assert isinstance(found, Unreadable)
+        assert found.state.startswith("skipped: stopped after ")
+        assert isinstance(child.read(good), Document)
+    finally:
+        child.close()
+
+
+def test_pages_that_come_one_by_one_have_time(tmp_path: Path) -> None:
+    path = write_pdf(tmp_path / "a.pdf", [[f"page {number}"] for number in range(20)])
+    child = ReadingChild(seconds=5)
+    seen: list[tuple[int, int]] = []
+    try:
+        found = child.read(path, progress=lambda done, total: seen.append((done, total)))
+    finally:
+        child.close()
+    assert isinstance(found, Document)
+    assert seen[0] == (0, 0)
+    assert {pair for pair in seen if pair[1]} == {(number, 20) for number in range(20)}
+    assert seen == sorted(seen)
+
+
+def test_a_file_that_ends_the_process_costs_itself_only(
+    child: ReadingChild, good: Path, endless: Path
+) -> None:
+    child.read(good)
+    first = child.pid
+    assert first is not None
+    killer = threading.Timer(0.2, psutil.Process(first).kill)
+    killer.start()
+    assert child.read(endless) == Unreadable("skipped: it ended the process that reads it")
+    killer.join()
+    assert isinstance(child.read(good), Document)
+    assert child.pid not in (None, first)
+
+
+def test_memory_has_a_limit(good: Path, tmp_path: Path) -> None:
+    path = tmp_path / "wide.txt"
+    path.write_text("😀" * 8_000_000, "utf-8")
+    child = ReadingChild(memory_bytes=100 * 2**20)
+    try:
+        found = child.read(path)
+        if hasattr(psutil, "RLIMIT_AS"):  # elsewhere nothing limits it
+            assert found == Unreadable("skipped: it needs more than 100 MB of memory")
+        assert isinstance(child.read(good), Document)
+    finally:
+        child.close()
+
+
+def test_it_can_be_stopped_in_the_middle(child: ReadingChild, good: Path, endless: Path) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ReadingStopped):
+        child.read(endless, progress=lambda *_: time.monotonic() < begun + 0.1)
+    assert child.pid is None
+    assert isinstance(child.read(good), Document)
+
+
+def test_closing_it_from_another_thread_ends_the_file(
+    child: ReadingChild, good: Path, endless: Path
+) -> None:
+    child.read(good)
+    closer = threading.Timer(0.2, child.close)
+    closer.start()
+    assert child.read(endless) == Unreadable("skipped: it ended the process that reads it")
+    closer.join()
+
+
+def test_limits_travel_to_it(good: Path) -> None:
+    limits = replace(Limits(), characters=9)
+    child = ReadingChild(limits)
+    try:
+        assert child.read(good) == read(good, limits=limits)
+    finally:
+        child.close()
+
+
+def test_it_ends_with_its_parent(good: Path) -> None:
+    child = ReadingChild()
+    child.read(good)
+    process = psutil.Process(child.pid)
+    inner = child._process
+    assert inner is not None
+    assert inner.stdin is not None
+    inner.stdin.close()  # what the system does when the parent dies
+    assert process.wait(timeout=10) is not None or not process.is_running()
+    child.close()
