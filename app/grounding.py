@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.knowledge import collection, parts
@@ -95,11 +96,12 @@ class Grounding:
 
     def _search(self, question: str) -> Retrieved:
         also = self.also()
-        return fitting(
+        found = fitting(
             lambda characters: self.base.query(question, characters, also),
             self.tokens,
             budget(self.context),
         )
+        return without_files(found) if self.is_attached else found
 
     # ---- small collections
 
@@ -146,8 +148,18 @@ class Grounding:
         return Sources(name, mark, read.passages, read.unused[:MOST_UNUSED], notices=(told,))
 
 
+def without_files(found: Retrieved) -> Retrieved:
+    """Attached text has a name and stands in no file."""
+    passages, unused = (
+        tuple(replace(one, path=Path(one.name)) for one in some)
+        for some in (found.passages, found.unused)
+    )
+    return replace(found, passages=passages, unused=unused)
+
+
 def refusal(name: str, found: Retrieved) -> Sources:
-    return Sources(name, is_refused=True, reason=found.reason or NOTHING_FOUND)
+    reason = found.reason or NOTHING_FOUND
+    return Sources(name, unused=found.unused[:MOST_UNUSED], is_refused=True, reason=reason)
 
 
 def searched(name: str, found: Retrieved) -> Sources:

@@ -81,6 +81,7 @@ def joined(group: Sequence[Passage]) -> Passage:
         headings=first.headings if len(group) == 1 else (),
         last_page=last.last_page,
         last_line=last.last_line,
+        page_starts=(),
     )
 
 

@@ -1,0 +1,172 @@
+"""From ranked chunks to passages within a budget: alike ones once, a document's share limited,
+neighbours joined. Knows no scores but their order and no way to search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.knowledge.candidates import Score
+from app.knowledge.passage import Passage
+from app.knowledge.stored import StoredChunk
+from app.knowledge.words import folded
+
+SHARE = 4
+"""Chunks of one document that are taken as they come; further ones make way."""
+FURTHER = 0.8
+"""A further chunk counts this much of its score against chunks of other documents."""
+LEAST_NAME = 4
+"""Characters of a file's name that say that a question means this file; two in Chinese."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    taken: tuple[Passage, ...]
+    unused: tuple[Passage, ...]
+
+
+def select(
+    question: str, chunks: Sequence[StoredChunk], scores: Mapping[int, Score], budget: int
+) -> Selection:
+    """`chunks` best first; `budget` in characters of text. The best document comes first, and a
+    document's passages in the order of its text.
+    """
+    different, names = without_copies(chunks)
+    order = shared_out(question, different, scores)
+    taken, rest = fill(order, budget)
+    documents = {chunk.content_id: place for place, chunk in reversed(list(enumerate(taken)))}
+    by_place = sorted(taken, key=lambda each: (documents[each.content_id], each.order))
+    return Selection(
+        tuple(passage(run, scores, names) for run in neighbours(by_place)),
+        tuple(passage([chunk], scores, names) for chunk in rest),
+    )
+
+
+def without_copies(
+    chunks: Iterable[StoredChunk],
+) -> tuple[list[StoredChunk], dict[int, tuple[str, ...]]]:
+    """Each text once; by chunk id the names of the other files that hold it."""
+    first: dict[str, StoredChunk] = {}
+    names: dict[int, list[str]] = {}
+    for chunk in chunks:
+        kept = first.setdefault(" ".join(chunk.text.split()), chunk)
+        others = names.setdefault(kept.id, list(kept.other_names))
+        if kept.content_id != chunk.content_id:
+            others += [chunk.name, *chunk.other_names]
+    return list(first.values()), {each: tuple(dict.fromkeys(names[each])) for each in names}
+
+
+def shared_out(
+    question: str, chunks: Sequence[StoredChunk], scores: Mapping[int, Score]
+) -> list[StoredChunk]:
+    """Best first, where chunks beyond a document's share count less, unless it is asked for."""
+    seen: dict[int, int] = {}
+    values: dict[int, float] = {}
+    for chunk in chunks:
+        seen[chunk.content_id] = seen.get(chunk.content_id, 0) + 1
+        further = seen[chunk.content_id] > SHARE and not is_named(question, chunk)
+        values[chunk.id] = scores[chunk.id].fused * (FURTHER if further else 1.0)
+    return sorted(chunks, key=lambda chunk: -values[chunk.id])
+
+
+def is_named(question: str, chunk: StoredChunk) -> bool:
+    """Whether the question names the chunk's file, with or without its ending."""
+    asked = spaced(question)
+    for name in (chunk.name, *chunk.other_names):
+        stem = spaced(name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(".", 1)[0])
+        least = LEAST_NAME if stem.isascii() else LEAST_NAME // 2
+        if len(stem) >= least and f" {stem} " in f" {asked} ":
+            return True
+        if not stem.isascii() and len(stem) >= least and stem in asked:
+            return True
+    return False
+
+
+def spaced(text: str) -> str:
+    """Its words in small letters with single spaces between them."""
+    kept = (letter if letter.isalnum() else " " for letter in folded(text).casefold())
+    return " ".join("".join(kept).split())
+
+
+def fill(chunks: Sequence[StoredChunk], budget: int) -> tuple[list[StoredChunk], list[StoredChunk]]:
+    """(taken, left): the best that go in together; what is too long for the rest is passed over.
+    The first is always taken.
+    """
+    taken: list[StoredChunk] = []
+    left: list[StoredChunk] = []
+    used = 0
+    for chunk in chunks:
+        length = len(chunk.header) + len(chunk.text)
+        if taken and used + length > budget:
+            left.append(chunk)
+        else:
+            taken.append(chunk)
+            used += length
+    return taken, left
+
+
+def neighbours(chunks: Sequence[StoredChunk]) -> list[list[StoredChunk]]:
+    """Runs of chunks that follow each other in one document."""
+    runs: list[list[StoredChunk]] = []
+    for chunk in chunks:
+        last = runs[-1][-1] if runs else None
+        if last is not None and follows(last, chunk):
+            runs[-1].append(chunk)
+        else:
+            runs.append([chunk])
+    return runs
+
+
+def follows(last: StoredChunk, chunk: StoredChunk) -> bool:
+    """Whether one passage can hold both: under one heading, so that the place stays true."""
+    return (
+        last.content_id == chunk.content_id
+        and last.order + 1 == chunk.order
+        and last.headings == chunk.headings
+        and last.header == chunk.header
+    )
+
+
+def passage(
+    run: Sequence[StoredChunk], scores: Mapping[int, Score], names: Mapping[int, tuple[str, ...]]
+) -> Passage:
+    """One passage of chunks that follow each other; its score is the best chunk's."""
+    first, last = run[0], run[-1]
+    best = max((scores[chunk.id] for chunk in run), key=lambda score: score.fused)
+    return Passage(
+        path=first.path,
+        name=first.name,
+        text=joined(run),
+        start=first.start,
+        end=last.end,
+        headings=first.headings,
+        page=first.page,
+        last_page=last.last_page,
+        first_line=first.first_line,
+        last_line=last.last_line,
+        header=first.header,
+        score=best.fused,
+        reason=best.reason,
+        other_names=names.get(first.id, first.other_names),
+        hidden_characters=first.hidden_characters,
+        page_starts=page_starts(run),
+    )
+
+
+def page_starts(run: Sequence[StoredChunk]) -> tuple[tuple[int, int], ...]:
+    """Where each page begins after the first chunk."""
+    pages = zip(run, run[1:], strict=False)
+    return tuple(
+        (chunk.start, chunk.page)
+        for before, chunk in pages
+        if chunk.page is not None and chunk.page != before.last_page
+    )
+
+
+def joined(run: Sequence[StoredChunk]) -> str:
+    """Their text; the white space between two chunks as newlines, so that offsets stay exact."""
+    parts = [run[0].text]
+    for before, chunk in zip(run, run[1:], strict=False):
+        parts += ["\n" * (chunk.start - before.end), chunk.text]
+    return "".join(parts)
