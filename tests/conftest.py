@@ -9,6 +9,10 @@ import pytest
 
 from tests import real_models
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Before torch is imported: processes side by side would only take the cores from each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
