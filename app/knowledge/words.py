@@ -28,7 +28,15 @@ UNSPACED = re.compile(
 CJK = re.compile(
     "[\u2e80-\u2fdf\u3005-\u30ff\u3105-\u318e\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-TERM = re.compile(r"[^\W_]+")
+MARKS = "".join(
+    chr(code)
+    for first, last in ((0x300, 0x2000), (0xA66F, 0xABEE))
+    for code in range(first, last)
+    if unicodedata.category(chr(code))[0] == "M"
+)
+"""Vowels and accents that are characters of their own, as in Hindi: they part no word."""
+TERM = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
+SEPARATOR = re.compile(rf"[^\w\s{MARKS}]+")
 ASKING = re.compile(
     "为什么|什么|哪[些个里位种年一]?|谁|多少|怎么|怎样|如何|为何|何时|何|几|吗|呢"
     "|為什麼|什麼|誰|怎麼|怎樣|為何|何時|幾|嗎|何人|どこ|いつ|なぜ|だれ|どう|ですか|ますか"
@@ -48,7 +56,8 @@ def segmented(text: str) -> str:
     """Text as the word index takes it."""
     if text.isascii():
         return text
-    return UNSPACED.sub(lambda run: f" {' '.join(grams(run.group()))} ", folded(text))
+    plain = SEPARATOR.sub(" ", folded(text))  # SQLite's own idea of a letter is an older one.
+    return UNSPACED.sub(lambda run: f" {' '.join(grams(run.group()))} ", plain)
 
 
 def folded(text: str) -> str:
