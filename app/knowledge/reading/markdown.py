@@ -108,7 +108,8 @@ def _heading(text: str, before: str, after: tuple[Line, bool] | None) -> tuple[i
     """Level and words of a heading that begins on this line."""
     if match := HEADING.match(text):
         return len(match[1]), plain_words(CLOSING.sub("", text[match.end(1) :]))
-    if after is None or after[1] or before.strip() or BLOCK_START.match(text):
+    follows = before.strip() and not HEADING.match(before)  # the text of a paragraph goes on
+    if after is None or after[1] or follows or BLOCK_START.match(text):
         return None
     if len(after[0].text) <= LONGEST_LINE and (match := UNDERLINE.match(after[0].text)):
         return (1 if match[1][0] == "=" else 2), plain_words(text)
