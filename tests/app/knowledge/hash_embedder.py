@@ -10,7 +10,7 @@ import numpy as np
 
 
 class HashEmbedder:
-    """Texts that are equal have equal vectors, all others are far apart. Counts what it is given."""
+    """Equal texts have equal vectors, all others are far apart. Remembers what it is given."""
 
     speaks_cjk = True
 
