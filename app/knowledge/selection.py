@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from app.knowledge.candidates import Score
 from app.knowledge.passage import Passage
@@ -156,7 +157,7 @@ def passage(
 
 def page_starts(run: Sequence[StoredChunk]) -> tuple[tuple[int, int], ...]:
     """Where each page begins after the first chunk."""
-    pages = zip(run, run[1:], strict=False)
+    pages = pairwise(run)
     return tuple(
         (chunk.start, chunk.page)
         for before, chunk in pages
@@ -167,6 +168,6 @@ def page_starts(run: Sequence[StoredChunk]) -> tuple[tuple[int, int], ...]:
 def joined(run: Sequence[StoredChunk]) -> str:
     """Their text; the white space between two chunks as newlines, so that offsets stay exact."""
     parts = [run[0].text]
-    for before, chunk in zip(run, run[1:], strict=False):
+    for before, chunk in pairwise(run):
         parts += ["\n" * (chunk.start - before.end), chunk.text]
     return "".join(parts)

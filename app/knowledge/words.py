@@ -2,8 +2,9 @@
 
 Text is folded by NFKC (full-width digits, half-width kana). Runs of scripts written without spaces
 become overlapping pairs of characters and the single characters, for SQLite's `porter unicode61`.
-Both together find better than either (Nie et al. 2000, "On the use of words and n-grams for Chinese
-information retrieval"; measured: one index of two languages, right passage among five .979 -> .984).
+Both together find better than either (Nie et al. 2000, "On the use of words and n-grams for
+Chinese information retrieval"; measured in one index of two languages: the right passage is among
+the first five for .984 of the questions, with pairs alone for .979).
 """
 
 from __future__ import annotations

@@ -1,0 +1,90 @@
+"""Measures on an index what chance finds in it, so that a search knows what is less than an answer.
+
+Off-topic questions give the threshold: nearly all of them must be refused. The corpus' own
+sentences, thinned to half of their words, bound it: nearly all of those must pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from app.knowledge.candidates import VectorTable, candidates, is_latin, meaning_for, ranked
+from app.knowledge.gate import evidence
+from app.knowledge.probes import CHINESE, ENGLISH
+from app.knowledge.retrieval import CalibratedIndex
+from app.knowledge.words import terms
+
+if TYPE_CHECKING:
+    from app.knowledge.embedder import Embedder
+
+REFUSED_SHARE = 0.95
+"""Of the off-topic questions."""
+PASSED_SHARE = 0.97
+"""Of the thinned sentences."""
+SENTENCES = 40
+PAIRS = 64
+"""Sentences whose cosines with each other show how high unrelated ones lie."""
+
+
+class Corpus(CalibratedIndex, Protocol):
+    def random_sentences(self, count: int) -> list[str]: ...
+
+
+def calibrate(
+    index: Corpus, vectors: VectorTable | None, embedder: Embedder | None
+) -> dict[str, Any]:
+    """The fields of `gate.Thresholds` that this index and embedder allow to measure."""
+    sentences = index.random_sentences(SENTENCES)
+    background = mean_cosine(embedder, sentences) if vectors is not None and embedder else 0.0
+    measured: dict[str, Any] = {"background": background}
+    for script, probes in (("latin", ENGLISH), ("other", CHINESE)):
+        own = [thinned(each) for each in sentences if is_latin(each) == (script == "latin")]
+        for way, model in (("words", None), ("meaning", embedder)):
+            table = vectors if model is not None else None
+            if way == "meaning" and meaning_for(index, table, model, probes[0]) is None:
+                continue
+            off = [strength(index, table, model, each, background) for each in probes]
+            on = [strength(index, table, model, each, background) for each in own]
+            measured[f"{script}_{way}"] = threshold(off, on)
+    return measured
+
+
+def strength(
+    index: CalibratedIndex,
+    vectors: VectorTable | None,
+    embedder: Embedder | None,
+    query: str,
+    background: float,
+) -> float:
+    scores = candidates(index, meaning_for(index, vectors, embedder, query, background), query)
+    return evidence(index, query, scores, ranked(scores))
+
+
+def threshold(off_topic: Sequence[float], on_topic: Sequence[float]) -> float:
+    """Above nearly all of the one; never above nearly all of the other, where it is known."""
+    least = quantile(off_topic, REFUSED_SHARE)
+    return min(least, quantile(on_topic, 1 - PASSED_SHARE)) if on_topic else least
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear between the two nearest."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def thinned(sentence: str) -> str:
+    """Every other word: a question seldom repeats all words of its answer."""
+    return " ".join(terms(sentence)[::2])
+
+
+def mean_cosine(embedder: Embedder, sentences: Sequence[str]) -> float:
+    """Of different sentences with each other."""
+    vectors = embedder.embed_passages(sentences[:PAIRS])
+    count = len(vectors)
+    if count < 2:
+        return 0.0
+    return float(((vectors @ vectors.T).sum() - count) / (count * (count - 1)))
