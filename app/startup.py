@@ -39,5 +39,6 @@ def session_for(paths: Paths, settings: Settings, private: bool = False) -> Iter
 def knowledge_bases(paths: Paths) -> KnowledgeBases:
     """All knowledge bases of the data folder, with the embedder that this installation has."""
     from app.knowledge.base import KnowledgeBases
+    from app.knowledge.embedder import installed_embedder
 
-    return KnowledgeBases(paths)
+    return KnowledgeBases(paths, installed_embedder())
