@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
-from torch import Tensor
+import torch
+from torch import Tensor, split
 
-from kernels.attention import paged_attention
 from kernels.kv_pool import KVPool
-from kernels.kv_store import store_kv
-from kernels.linear import linear
-from kernels.rms_norm import rms_norm
-from kernels.rope import apply_rope
+from kernels.qkv_store import Biases, HeadNorms
 from models.config import ModelConfig
 from models.model_input import ModelInput
-from models.weights import LayerWeights
+from models.ops import Norm, Ops
+from models.weights import LayerWeights, Matrix
+from models.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,42 +27,104 @@ class KVPlace:
     window: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionLayer:
+    """What a layer's attention is made of. `projections`: of q, k and v, or one that is all."""
+
+    projections: tuple[Matrix, ...]
+    norm: Norm
+    place: KVPlace
+    biases: Biases | None
+    head_norms: HeadNorms | None
+
+
+def attention_layer(
+    layer: LayerWeights, joined: Matrix | None, place: KVPlace, config: ModelConfig
+) -> AttentionLayer:
+    """`joined`: q, k and v as one matrix, where there is one."""
+    biases = head_norms = None
+    if layer.q_bias is not None and layer.k_bias is not None and layer.v_bias is not None:
+        biases = Biases(layer.q_bias, layer.k_bias, layer.v_bias)
+    if layer.q_norm is not None and layer.k_norm is not None:
+        kind = config.norm_eps, config.norm_offset
+        head_norms = HeadNorms(layer.q_norm, layer.k_norm, *kind)
+    projections = (layer.q, layer.k, layer.v) if joined is None else (joined,)
+    norm = Norm(layer.attention_norm, config.norm_eps, config.norm_offset)
+    return AttentionLayer(projections, norm, place, biases, head_norms)
+
+
 def attention(
     x: Tensor,
-    layer: LayerWeights,
+    layer: AttentionLayer,
     config: ModelConfig,
-    place: KVPlace,
+    ops: Ops,
     angles: tuple[Tensor, Tensor] | None,
     input: ModelInput,
     pool: KVPool,
+    room: Workspace,
 ) -> Tensor:
-    """x [T, hidden], already normed; returns the same shape. Writes the tokens' KV into the pool.
+    """x [T, hidden] -> [T, H, D], before the output projection. Writes the tokens' KV into the
+    pool.
 
     `angles`: cosines and sines [T, R / 2]; None: this layer does not rotate.
     """
-    q = _heads(linear(x, layer.q, layer.q_bias), config.head_size)
-    k = _heads(linear(x, layer.k, layer.k_bias), config.head_size)
-    v = _heads(linear(x, layer.v, layer.v_bias), config.head_size)
-    if layer.q_norm is not None and layer.k_norm is not None:
-        q = rms_norm(q, layer.q_norm, config.norm_eps, config.norm_offset)
-        k = rms_norm(k, layer.k_norm, config.norm_eps, config.norm_offset)
-    if angles is not None:
-        q, k = apply_rope(q, *angles), apply_rope(k, *angles)
-    store_kv(pool, place.layer, k, v, input.slots[place.group])
-    seen = paged_attention(
+    place = layer.place
+    q, k, v = _projected(x, layer, config, ops, room)
+    q = ops.store(config.heads, pool)(
         q,
+        k,
+        v,
         pool,
         place.layer,
-        input.first_row,
-        input.lengths,
-        input.tables[place.group],
-        scale=config.attention_scale,
-        window=place.window,
-        cap=config.attention_cap,
+        input.slots[place.group],
+        layer.biases,
+        layer.head_norms,
+        angles,
+        out=room.q,
     )
-    return linear(seen.flatten(1), layer.o, layer.o_bias)
+    return _attended(q, config, ops, place, input, pool, room.seen)
 
 
-def _heads(x: Tensor, size: int) -> Tensor:
-    """[T, heads * size] -> [T, heads, size]."""
-    return x.view(x.shape[0], -1, size)
+def _projected(
+    x: Tensor, layer: AttentionLayer, config: ModelConfig, ops: Ops, room: Workspace
+) -> list[Tensor]:
+    """q [T, H, D], k and v [T, Hkv, D], without their biases."""
+    counts = [config.heads, config.kv_heads, config.kv_heads]
+    widths = [count * config.head_size for count in counts]
+    if len(layer.projections) == 1:
+        out = room.qkv
+        whole = ops.linear(x, layer.projections[0], norm=layer.norm, out=out)
+        parts: Sequence[Tensor] = split(whole, widths, 1)
+    else:
+        outs = [None] * 3 if room.qkv is None else split(room.qkv, widths, 1)
+        parts = ops.linears(x, layer.projections, layer.norm, outs)
+    return [
+        torch.unflatten(part, 1, (count, -1)) for part, count in zip(parts, counts, strict=True)
+    ]
+
+
+def _attended(
+    q: Tensor,
+    config: ModelConfig,
+    ops: Ops,
+    place: KVPlace,
+    input: ModelInput,
+    pool: KVPool,
+    out: Tensor | None,
+) -> Tensor:
+    """Sequences with one new token that lead the pass are attended apart from the prompts behind
+    them: each kind has its kernel.
+    """
+    out = torch.empty_like(q) if out is None else out
+    how = {"scale": config.attention_scale, "window": place.window, "cap": config.attention_cap}
+    first, lengths, table = input.first_row, input.lengths, input.tables[place.group]
+    few = len(list(takewhile(lambda count: count <= 1, input.new)))
+    most = max(input.new, default=1)
+    if not few or few == len(input.new) or not ops.splits_passes:
+        ops.attend(q, pool, most, out, place.layer, first, lengths, table, **how)
+        return out
+    rows = sum(input.new[:few])
+    leading = first[: few + 1], lengths[:few], table[:few]
+    ops.attend(q[:rows], pool, 1, out[:rows], place.layer, *leading, **how)
+    ops.attend(q, pool, most, out, place.layer, first[few:], lengths[few:], table[few:], **how)
+    return out

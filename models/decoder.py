@@ -1,7 +1,7 @@
 """Token ids to logits: one decoder for every family, dense or with experts.
 
-Everything that a pass reads is in its arguments; the only thing it changes is the pools' bytes.
-Knows no request, no scheduler and no file.
+Everything that a pass reads is in its arguments; the only things it changes are the pools' bytes
+and the room it is given. Knows no request, no scheduler and no file.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 
 from kernels.kv_pool import KVPool
-from kernels.linear import linear
-from kernels.rms_norm import rms_norm
-from models.attention_block import KVPlace, attention
+from models.attention_block import AttentionLayer, KVPlace, attention, attention_layer
 from models.config import LayerConfig, ModelConfig
-from models.embedding import embed
 from models.experts import mixture
 from models.feed_forward import feed_forward
+from models.joined_weights import join_projections
 from models.kv_groups import kv_groups
 from models.model_input import ModelInput
+from models.ops import KernelSettings, Norm, Ops
 from models.rope import rope
 from models.weights import LayerWeights, Weights
+from models.workspace import ALLOCATED, Workspace, workspace_for
 
 
 class PassStopped(Exception):
@@ -33,15 +33,27 @@ class PassStopped(Exception):
 class Decoder:
     """A model ready to run."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, context: int | None = None) -> None:
-        """`context`: tokens a sequence is kept to, the trained length by default.
-
-        It chooses the frequencies of the RoPE scalings that depend on a length (`models/rope.py`).
+    def __init__(
+        self,
+        config: ModelConfig,
+        weights: Weights,
+        context: int | None = None,
+        kernels: KernelSettings | None = None,
+    ) -> None:
+        """`context`: tokens a sequence is kept to, the trained length by default; it chooses the
+        frequencies of the RoPE scalings that depend on a length (`models/rope.py`). `kernels`: by
+        default what fits the device that the weights lie on.
         """
-        self.config = config
-        self.weights = weights
         device = weights.norm.device
-        self._places = _places(config)
+        self.config = config
+        self.ops = Ops(kernels or KernelSettings.of(device), device)
+        self.weights, joined = join_projections(weights, self.ops)
+        self._attention = tuple(
+            attention_layer(layer, whole, place, config)
+            for layer, whole, place in zip(
+                self.weights.layers, joined, _places(config), strict=True
+            )
+        )
         self._ropes = {
             _rope_key(layer): rope(layer, config.rotary_size, context or config.context, device)
             for layer in config.layers
@@ -60,65 +72,97 @@ class Decoder:
             digest.update(repr(one.factor).encode())
         return digest.hexdigest()[:16]
 
+    def workspace(self, tokens: int, wanted: int) -> Workspace:
+        """Room for passes of so many tokens and rows of logits."""
+        where = self.weights.dtype, self.weights.norm.device
+        return workspace_for(self.config, len(self._ropes), tokens, wanted, *where)
+
     @torch.inference_mode()
     def forward(
         self,
         input: ModelInput,
         pools: Sequence[KVPool],
         is_stopped: Callable[[], bool] | None = None,
+        room: Workspace = ALLOCATED,
     ) -> Tensor:
         """Logits of the wanted rows, float32 [R, vocab_size].
 
         One pool for each group of `kv_groups(config)`, in that order. Keys and values of the tokens
         are written to their slots, then read with everything that the sequences hold.
-        `is_stopped` is asked before each layer; raises PassStopped.
+        `is_stopped` is asked before each layer; raises PassStopped. `room`: for exactly these
+        tokens and rows; the logits lie in it then.
         """
         weights, config = self.weights, self.config
-        x = embed(input.tokens, weights.embedding, config.embedding_scale, weights.dtype)
-        angles = {key: one.at(input.positions) for key, one in self._ropes.items()}
-        for layer, its, place in zip(config.layers, weights.layers, self._places, strict=True):
+        x = self.ops.embed(
+            input.tokens, weights.embedding, config.embedding_scale, weights.dtype, room.first
+        )
+        angles = {
+            key: one.at(input.positions, room.angles[index] if room.angles else None)
+            for index, (key, one) in enumerate(self._ropes.items())
+        }
+        for layer, its, attending in zip(
+            config.layers, weights.layers, self._attention, strict=True
+        ):
             if is_stopped is not None and is_stopped():
                 raise PassStopped
             turn = angles[_rope_key(layer)] if layer.has_rope else None
-            x = self._layer(x, its, place, turn, input, pools[place.group])
-        return self._logits(x[input.wanted])
+            pool = pools[attending.place.group]
+            x = self._attend(x, its, attending, turn, input, pool, room)
+            x = self._think(x, its, room)
+        return self._logits(x, input.wanted, room)
 
-    def _layer(
+    def _attend(
         self,
         x: Tensor,
         weights: LayerWeights,
-        place: KVPlace,
+        layer: AttentionLayer,
         angles: tuple[Tensor, Tensor] | None,
         input: ModelInput,
         pool: KVPool,
+        room: Workspace,
     ) -> Tensor:
         """x [T, hidden] -> the same shape."""
-        seen = self._norm(x, weights.attention_norm)
-        seen = attention(seen, weights, self.config, place, angles, input, pool)
-        x = x + self._norm(seen, weights.post_attention_norm)
-        thought = self._norm(x, weights.feed_forward_norm)
-        thought = self._feed_forward(thought, weights)
-        return x + self._norm(thought, weights.post_feed_forward_norm)
+        seen = attention(x, layer, self.config, self.ops, angles, input, pool, room).flatten(1)
+        out = room.second
+        if weights.post_attention_norm is None:
+            return self.ops.linear(seen, weights.o, weights.o_bias, residual=x, out=out)
+        found = self.ops.linear(seen, weights.o, weights.o_bias, out=room.normed)
+        return self.ops.norm(found, self._norm(weights.post_attention_norm), residual=x, out=out)
 
-    def _feed_forward(self, x: Tensor, weights: LayerWeights) -> Tensor:
+    def _think(self, x: Tensor, weights: LayerWeights, room: Workspace) -> Tensor:
+        """x [T, hidden] -> the same shape."""
+        out = room.first
+        norm = self._norm(weights.feed_forward_norm)
+        after = weights.post_feed_forward_norm
         if weights.router is not None:
-            return mixture(x, weights, self.config)
+            seen = self.ops.norm(x, norm, out=room.normed)
+            found = mixture(seen, weights, self.config, self.ops)
+            if after is None:
+                return torch.add(x, found, out=out)
+            return self.ops.norm(found, self._norm(after), residual=x, out=out)
         assert weights.gate is not None
         assert weights.up is not None
         assert weights.down is not None
-        return feed_forward(x, weights.gate, weights.up, weights.down, self.config.activation)
+        network = weights.gate, weights.up, weights.down, self.config.activation, self.ops, norm
+        if after is None:
+            return feed_forward(x, *network, residual=x, out=out, room=room)
+        found = feed_forward(x, *network, out=room.normed, room=room)
+        return self.ops.norm(found, self._norm(after), residual=x, out=out)
 
-    def _norm(self, x: Tensor, weight: Tensor | None) -> Tensor:
-        """x as it is where the family has no such norm."""
-        if weight is None:
-            return x
-        return rms_norm(x, weight, self.config.norm_eps, self.config.norm_offset)
+    def _norm(self, weight: Tensor) -> Norm:
+        return Norm(weight, self.config.norm_eps, self.config.norm_offset)
 
-    def _logits(self, x: Tensor) -> Tensor:
-        """[R, hidden] -> float32 [R, vocab_size]."""
-        logits = linear(self._norm(x, self.weights.norm), self.weights.output).float()
+    def _logits(self, x: Tensor, wanted: Tensor, room: Workspace) -> Tensor:
+        """Rows `wanted` of [T, hidden] -> float32 [R, vocab_size]."""
+        last = self._norm(self.weights.norm)
+        seen = self.ops.norm(x, last, rows=wanted, out=room.wanted)
+        logits = self.ops.linear(seen, self.weights.output, out=room.logits).float()
         cap = self.config.logit_cap
-        return logits if cap is None else cap * torch.tanh(logits / cap)
+        if cap is None:
+            return logits
+        if room.logits is None:
+            return cap * torch.tanh(logits / cap)
+        return logits.div_(cap).tanh_().mul_(cap)
 
 
 def _rope_key(layer: LayerConfig) -> tuple[object, ...]:

@@ -75,14 +75,14 @@ def compute_bytes(
     blocks; the matrix that is being used is decoded to float32.
     """
     angles = size.rows * config.rotary_size * FLOAT32 * _rope_count(config)
-    # Of the residual stream's width live: the layer's input and its norm; in the feed-forward
-    # network also attention's output and the sum with it.
+    # Of the residual stream's width live: the layer's input, and in the feed-forward network its
+    # norm.
     residual = size.rows * config.hidden * value_bytes
     decoded = _decoding(config, value_bytes, packed) if packed else dict.fromkeys(_PARTS, 0)
     attending = max(_attention(config, size, value_bytes, kv_format), decoded["attention"])
     thinking = _feed_forward(config, size.rows, value_bytes, decoded["feed_forward"])
     choosing = _logits(config, size.wanted, value_bytes, decoded["logits"])
-    parts = 2 * residual + attending, 4 * residual + thinking, 2 * residual + choosing
+    parts = residual + attending, 2 * residual + thinking, 2 * residual + choosing
     return angles + max(parts)
 
 

@@ -9,19 +9,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.linear import linear
+from kernels.dispatch import Product
 from models.config import ModelConfig
 from models.feed_forward import feed_forward
+from models.ops import Ops
 from models.weights import LayerWeights, Matrix
 
 
-def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig) -> Tensor:
-    """x [T, hidden]; returns the same shape."""
+def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig, ops: Ops) -> Tensor:
+    """x [T, hidden], already normed; returns the same shape."""
     assert layer.router is not None
     assert layer.experts_gate is not None
     assert layer.experts_up is not None
     assert layer.experts_down is not None
-    shares, chosen = route(x, layer.router, config)
+    shares, chosen = route(x, layer.router, config, ops)
+    facts = Product(x, (layer.experts_gate, layer.experts_up), None, chosen.flatten())
+    if ops.has_kernel("gate_up", facts):
+        return _on_device(x, layer.experts_gate, layer.experts_up, layer.experts_down,
+                          shares, chosen, config, ops)  # fmt: skip
     out = torch.zeros_like(x)
     # In the order of the experts, so that a token's sum does not depend on its neighbours.
     for expert in sorted(set(chosen.flatten().tolist())):
@@ -32,15 +37,33 @@ def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig) -> Tensor:
             layer.experts_up[expert],
             layer.experts_down[expert],
             config.activation,
+            ops,
         )
         out.index_add_(0, rows, part * shares[rows, place, None])
     return out
 
 
-def route(x: Tensor, router: Matrix, config: ModelConfig) -> tuple[Tensor, Tensor]:
+def route(x: Tensor, router: Matrix, config: ModelConfig, ops: Ops) -> tuple[Tensor, Tensor]:
     """Weights [T, k] in x's dtype and experts int64 [T, k] of each token."""
-    likes = linear(x, router).float().softmax(-1)
+    likes = ops.linear(x, router).float().softmax(-1)
     shares, chosen = likes.topk(config.experts_used, dim=-1)
     if config.normalizes_experts:
         shares = shares / shares.sum(-1, keepdim=True)
     return shares.to(x.dtype), chosen
+
+
+def _on_device(
+    x: Tensor,
+    gate: Matrix,
+    up: Matrix,
+    down: Matrix,
+    shares: Tensor,
+    chosen: Tensor,
+    config: ModelConfig,
+    ops: Ops,
+) -> Tensor:
+    """Every token through its k experts, whose numbers only the device reads."""
+    experts = chosen.flatten()
+    inner = ops.gate_up(x, gate, up, config.activation, experts=experts)
+    found = ops.linear(inner, down, experts=experts)
+    return (found.view(*chosen.shape, -1) * shares.unsqueeze(-1)).sum(1)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from torch import Tensor
-from torch.nn import functional
 
-from kernels.linear import linear
+from kernels.gate_up import Activation
+from models.ops import Norm, Ops
 from models.weights import Matrix
-
-Activation = Literal["silu", "gelu_tanh"]
+from models.workspace import ALLOCATED, Workspace
 
 
 def feed_forward(
-    x: Tensor, gate: Matrix, up: Matrix, down: Matrix, activation: Activation
+    x: Tensor,
+    gate: Matrix,
+    up: Matrix,
+    down: Matrix,
+    activation: Activation,
+    ops: Ops,
+    norm: Norm | None = None,
+    residual: Tensor | None = None,
+    out: Tensor | None = None,
+    room: Workspace = ALLOCATED,
 ) -> Tensor:
-    """x [T, hidden]; returns the same shape."""
-    return linear(activate(linear(x, gate), activation) * linear(x, up), down)
-
-
-def activate(x: Tensor, activation: Activation) -> Tensor:
-    """SiLU x sigmoid(x), or GELU in its tanh form."""
-    if activation == "silu":
-        return functional.silu(x)
-    return functional.gelu(x, approximate="tanh")
+    """x [T, hidden], `norm` taken of it first; returns the same shape, `residual` added."""
+    thought = ops.gate_up(x, gate, up, activation, norm=norm, out=room.inner)
+    return ops.linear(thought, down, residual=residual, out=out)

@@ -31,6 +31,10 @@ class ModelInput:
     """
     wanted: Tensor
     """int64 [R]: rows of `tokens` whose logits are asked for."""
+    new: tuple[int, ...]
+    """[B]: the most new tokens that each sequence may have; what launches are sized by, as the
+    device is never asked.
+    """
 
     @property
     def device(self) -> torch.device:

@@ -38,6 +38,7 @@ def check_finite(decoder: Decoder, name: str) -> None:
         lengths=torch.tensor([2], device=device),
         tables=tuple(torch.ones(1, 1, dtype=torch.int64, device=device) for _ in pools),
         wanted=positions,
+        new=(2,),
     )
     wrong = int((~torch.isfinite(decoder.forward(given, pools))).sum())
     if wrong:

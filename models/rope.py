@@ -34,10 +34,15 @@ class Rope:
     factor: float = 1.0
     """Cosines and sines are multiplied by it."""
 
-    def at(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of int64 [T], float32 [T, R / 2] each."""
-        angles = positions.float().unsqueeze(1) * self.inverse_frequencies
-        return angles.cos() * self.factor, angles.sin() * self.factor
+    def at(self, positions: Tensor, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of int64 [T], float32 [T, R / 2] each.
+
+        `room`: float32 [3, T, R / 2], which they are then computed in.
+        """
+        angles, cos, sin = (None, None, None) if room is None else room
+        angles = torch.mul(positions.unsqueeze(1), self.inverse_frequencies, out=angles)
+        cos, sin = torch.cos(angles, out=cos), torch.sin(angles, out=sin)
+        return (cos, sin) if self.factor == 1.0 else (cos.mul_(self.factor), sin.mul_(self.factor))
 
 
 def rope(layer: LayerConfig, rotary_size: int, context: int, device: torch.device) -> Rope:

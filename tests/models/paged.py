@@ -74,6 +74,7 @@ class PagedRun:
             lengths=torch.tensor(self.lengths, device=device),
             tables=tuple(table.clone() for table in self.tables),
             wanted=torch.tensor(list(rows), dtype=torch.int64, device=device),
+            new=tuple(map(len, added)),
         )
         return self.decoder.forward(given, self.pools, is_stopped)
 

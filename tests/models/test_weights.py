@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from kernels.embedding import embed
 from kernels.quantized_weight import QuantizedWeight
 from models.decoder import Decoder
-from models.embedding import embed
 from models.errors import ModelFileError, UnsupportedModel
 from models.hf_config import config_from_hf
 from models.hf_names import hf_name, pieces_of

@@ -46,6 +46,7 @@ def model_input(
         wanted=parts[4],
         slots=tuple(parts[5 : 5 + groups]),
         tables=tuple(parts[5 + groups :]),
+        new=tuple(counts.tolist()),
     )
 
 

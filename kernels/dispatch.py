@@ -1,0 +1,211 @@
+"""Which implementation of an op runs: one table, read from the top.
+
+The last entry of an op is plain torch and runs everywhere. A Triton kernel is taken on an NVIDIA
+device where its own `can_run` has nothing against the shapes; why it was passed over is told with
+the choice. Tests, and a person's setting, may force either by name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kernels.kv_layout import KVLayout
+from kernels.linear import Weight
+from kernels.tiles import Capability, splitting_for, tile_for
+
+AUTO, TRITON, REFERENCE = "auto", "triton", "reference"
+MODES = (AUTO, TRITON, REFERENCE)
+
+
+class KernelMissing(ValueError):
+    """A forced implementation cannot run; says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """What ops over heads depend on. `group`: query heads of a KV head; `rows`: most new tokens of
+    a sequence.
+    """
+
+    size: int
+    group: int
+    layout: KVLayout
+    rows: int = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product:
+    """What a product depends on: rows x [T, K], and the weights that one launch reads. `experts`:
+    which matrix of a stack each row of the results goes through.
+    """
+
+    x: Tensor
+    weights: tuple[Weight, ...]
+    norm: Tensor | None = None
+    experts: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """What ops over whole rows depend on: their width, and where they are gathered the table."""
+
+    width: int
+    dtype: torch.dtype
+    table: Weight | None = None
+
+
+Facts = Heads | Product | Rows
+Op = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`place`: module and function; imported when it is chosen, as Triton is not everywhere."""
+
+    name: str
+    place: str
+    why_not: Callable[[Any, Any, Capability], str | None] | None = None
+    """Of its module, the facts and the device; None: it always runs."""
+    constants: Callable[[Any, Capability | None], Mapping[str, object]] | None = None
+    """What the op is called with besides its arguments: its tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`skipped`: entries above the chosen one, each with the reason."""
+
+    name: str
+    run: Op
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+def _over_heads(module: Any, facts: Heads, capability: Capability) -> str | None:
+    found: str | None = module.can_run(facts.size, facts.group, facts.layout, capability)
+    return found
+
+
+def _over_new_rows(module: Any, facts: Heads, capability: Capability) -> str | None:
+    place = facts.size, facts.group, facts.layout, capability
+    found: str | None = module.can_run(*place, rows=facts.rows)
+    return found
+
+
+def _over_product(module: Any, facts: Product, capability: Capability) -> str | None:
+    given = {"norm": facts.norm, "experts": facts.experts, "capability": capability}
+    found: str | None = module.can_run(facts.x, *facts.weights, **given)
+    return found
+
+
+def _over_rows(module: Any, facts: Rows, capability: Capability) -> str | None:
+    found: str | None = module.can_run(facts.width, facts.dtype, facts.table)
+    return found
+
+
+def _splitting(facts: Heads, capability: Capability | None) -> Mapping[str, object]:
+    return {"splitting": splitting_for(facts.size, facts.rows), "rows": facts.rows}
+
+
+def _prefill_tile(facts: Heads, capability: Capability | None) -> Mapping[str, object]:
+    is_packed = facts.layout.format.k in ("int8", "fp8")
+    return {"tile": tile_for(facts.size, is_packed, capability), "rows": facts.rows}
+
+
+def _turned(facts: Heads, capability: Capability | None) -> Mapping[str, object]:
+    """Q comes as the kernels want it, whichever of them stored K."""
+    return {"is_turned": True}
+
+
+TABLE: Mapping[str, tuple[Entry, ...]] = {
+    "embedding": (
+        Entry(TRITON, "kernels.triton.embedding:embed", _over_rows),
+        Entry(REFERENCE, "kernels.embedding:embed"),
+    ),
+    "norm": (
+        Entry(TRITON, "kernels.triton.rms_norm:norm_rows", _over_rows),
+        Entry(REFERENCE, "kernels.rms_norm:norm_rows"),
+    ),
+    "linear": (
+        Entry(TRITON, "kernels.triton.linear:fused_linear", _over_product),
+        Entry(REFERENCE, "kernels.fused_linear:fused_linear"),
+    ),
+    "gate_up": (
+        Entry(TRITON, "kernels.triton.gate_up:gate_up", _over_product),
+        Entry(REFERENCE, "kernels.gate_up:gate_up"),
+    ),
+    "store": (
+        Entry(TRITON, "kernels.triton.qkv_store:store_qkv", _over_heads),
+        Entry(REFERENCE, "kernels.qkv_store:store_qkv"),
+    ),
+    "attention": (
+        Entry(
+            TRITON,
+            "kernels.triton.decode_attention:decode_attention",
+            _over_new_rows,
+            _splitting,
+        ),
+        Entry(
+            TRITON,
+            "kernels.triton.prefill_attention:prefill_attention",
+            _over_heads,
+            _prefill_tile,
+        ),
+        Entry(REFERENCE, "kernels.attention:paged_attention", constants=_turned),
+    ),
+    "candidates": (
+        Entry(TRITON, "kernels.triton.sampling_candidates:best_candidates", _over_rows),
+        Entry(REFERENCE, "kernels.sampling_candidates:best_candidates"),
+    ),
+}
+
+
+def choose(op: str, facts: Facts, capability: Capability | None, forced: str = AUTO) -> Choice:
+    """The first entry that can run, or the one of the name `forced`.
+
+    `capability`: of the NVIDIA device; None: there is none, and only an interpreted kernel can be
+    forced. Raises KernelMissing for a forced entry that cannot run.
+    """
+    skipped: list[tuple[str, str]] = []
+    for entry in TABLE[op]:
+        if forced not in (AUTO, entry.name):
+            continue
+        reason = _why_not(entry, facts, capability)
+        if reason is None:
+            return Choice(entry.name, _bound(entry, facts, capability), tuple(skipped))
+        skipped.append((entry.name, reason))
+    raise KernelMissing(f"{op}: {skipped[-1][1] if skipped else f'there is no {forced}'}")
+
+
+def plain(op: str) -> Choice:
+    """The last entry of an op that takes no constants."""
+    entry = TABLE[op][-1]
+    return Choice(entry.name, _function(entry))
+
+
+def _why_not(entry: Entry, facts: Facts, capability: Capability | None) -> str | None:
+    if entry.why_not is None:
+        return None
+    if capability is None:
+        return "there is no NVIDIA device"
+    try:
+        module = importlib.import_module(entry.place.partition(":")[0])
+    except ImportError as error:
+        return f"Triton is not usable here: {error}"
+    return entry.why_not(module, facts, capability)
+
+
+def _bound(entry: Entry, facts: Facts, capability: Capability | None) -> Op:
+    run = _function(entry)
+    return run if entry.constants is None else partial(run, **entry.constants(facts, capability))
+
+
+def _function(entry: Entry) -> Op:
+    module, _, function = entry.place.partition(":")
+    run: Op = getattr(importlib.import_module(module), function)
+    return run
