@@ -5,12 +5,17 @@ They are left out by their names alone, without being opened.
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from fnmatch import translate
 from pathlib import Path
 
 SECRET = "secret"
 HIDDEN = "hidden"
 PROGRAM = "made by a program"
+
+
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -35,6 +40,8 @@ PROGRAM_FOLDERS = _names(
 PROGRAM_FILES = ("~$*", "*.swp", "*.swo", "*~", "#*#", "*.tmp", "*.part", "*.crdownload")
 """Files that stand beside one that is being edited or fetched."""
 
+_SECRET, _PROGRAM = _any_of(SECRET_FILES), _any_of(PROGRAM_FILES)
+
 
 def folder_reason(path: Path) -> str:
     """Why a folder is left out with all that it holds; empty: it is not."""
@@ -49,8 +56,8 @@ def folder_reason(path: Path) -> str:
 def file_reason(name: str) -> str:
     """Why a file is left out; empty: it is not."""
     lower = name.lower()
-    if any(fnmatchcase(lower, pattern) for pattern in SECRET_FILES):
+    if _SECRET.match(lower):
         return SECRET
-    if any(fnmatchcase(name, pattern) for pattern in PROGRAM_FILES):
+    if _PROGRAM.match(name):
         return PROGRAM
     return HIDDEN if name.startswith(".") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from app.knowledge.reading.cleaning import cleaned
 from app.knowledge.reading.encoding import decode
 from app.knowledge.reading.source import Refused, Source
 
+PRIVATE_KEY = re.compile(r"\s{0,99}-----BEGIN [A-Z ]{0,40}PRIVATE KEY")
+"""A key under a name that does not say so."""
 MOST_WIDTH = 4
 """Bytes that a character takes at most, in any encoding read here."""
 
@@ -43,6 +46,8 @@ def read_lines(source: Source) -> Lines:
     decoded = decode(data, is_cut)
     whole = cleaned(decoded.text[:most])
     text = whole.text
+    if PRIVATE_KEY.match(text):
+        raise Refused("skipped: secret")
     notices = [decoded.notice] if decoded.notice else []
     if is_cut or len(decoded.text) > most:
         text = text[: text.rfind("\n") + 1] or text

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from app.knowledge.document import Document, Unreadable
 from app.knowledge.reading.limits import Limits
 from app.knowledge.reading.read import read
 from app.knowledge.reading_child import ReadingChild, ReadingStopped
-from tests.app.knowledge.made_pdf import write_pdf
+from tests.app.knowledge.made_pdf import file_of, stream, write_pdf
 
 
 @pytest.fixture
@@ -130,6 +132,41 @@ def test_memory_has_a_limit(good: Path, tmp_path: Path) -> None:
         assert isinstance(child.read(good), Document)
     finally:
         child.close()
+
+
+def test_a_bomb_in_a_pdf_costs_itself_only(tmp_path: Path) -> None:
+    packed = zlib.compress(zlib.compress(b"q " * 40_000_000, 1))
+    assert len(packed) < 10_000
+    page = b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 4 0 R >>"
+    bomb = tmp_path / "bomb.pdf"
+    bomb.write_bytes(
+        file_of(
+            [
+                b"<< /Type /Catalog /Pages 2 0 R >>",
+                b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
+                page,
+                stream(packed, b"/Filter [/FlateDecode /FlateDecode]"),
+            ]
+        )
+    )
+    good = write_pdf(tmp_path / "good.pdf", [["one"], ["two"]])
+    child = ReadingChild(memory_bytes=150 * 2**20)
+    try:
+        found = child.read(bomb)
+        assert isinstance(found, Unreadable)
+        if hasattr(psutil, "RLIMIT_AS"):  # elsewhere nothing limits it
+            ends = ("skipped: it ended", "skipped: it needs more than 150 MB")
+            assert found.state.startswith(ends)
+        assert child.read(good) == read(good)
+    finally:
+        child.close()
+
+
+def test_calls_from_many_threads_wait_for_each_other(child: ReadingChild, tmp_path: Path) -> None:
+    paths = [write_pdf(tmp_path / f"{number}.pdf", [[f"text {number}"]] * 5) for number in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(child.read, paths))
+    assert found == [read(path) for path in paths]
 
 
 def test_it_can_be_stopped_in_the_middle(child: ReadingChild, good: Path, endless: Path) -> None:

@@ -160,3 +160,12 @@ def test_no_permission_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "open", refuse)
     assert state_of(path) == "skipped: no permission"
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "ENCRYPTED "])
+def test_a_private_key_under_another_name_is_secret(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "notes.md"
+    path.write_text(f"\n-----BEGIN {kind}PRIVATE KEY-----\nMIIEv\n", "utf-8")
+    assert state_of(path) == "skipped: secret"
+    path.write_text(f"A key begins with -----BEGIN {kind}PRIVATE KEY-----\n", "utf-8")
+    assert document_of(path).text.startswith("A key")
