@@ -63,6 +63,8 @@ class AnswerText(Widget):
         self._painted: dict[int, tuple[Strip | None, Strip]] = {}
         """By line: what it was painted from, and the painted line."""
         self._painted_width = 0
+        self._height_laid_out = 0
+        """What Textual was last told to lay out."""
         self.add(text)
 
     @property
@@ -87,13 +89,17 @@ class AnswerText(Widget):
         same, after = equal_lines(before, self._lines), len(self._lines)
         self._lines[:same] = before[:same]
         changed = Region(0, same, max(self.size.width, 1), max(len(before), after) - same)
-        if changed:
-            self.refresh(changed, layout=after != len(before))
+        if changed or after != self._height_laid_out:
+            self.refresh(changed, layout=after != self._height_laid_out)
+            self._height_laid_out = after
 
     # ---- what Textual asks
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        self._update(width)
+        # What was added is for `draw` to bring in: lines that came here unseen would be no change
+        # to it, and Textual would keep heights of before.
+        if max(width, 1) != self._look[0]:
+            self._update(width)
         return len(self._lines)
 
     def render_lines(self, crop: Region) -> list[Strip]:
