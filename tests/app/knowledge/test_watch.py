@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.knowledge import base as base_module
+from app.knowledge import changes, embedding, watch
+from app.knowledge.base import KnowledgeBase, KnowledgeBases, syncing
+from app.knowledge.states import SyncReport
+from app.knowledge.watch import Watch
+from app.paths import Paths
+from tests.app.knowledge.base_laws import found
+from tests.app.knowledge.hash_embedder import HashEmbedder
+from tests.app.knowledge.local_reading import LocalReading
+
+PATIENCE_SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is measured for refusals, no process is started, and nobody waits long."""
+    monkeypatch.setattr(KnowledgeBase, "_calibrate", lambda *arguments: None)
+    monkeypatch.setattr(base_module, "ReadingChild", LocalReading)
+    monkeypatch.setattr(changes, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(changes, "POLL_SECONDS", 0.1)
+    monkeypatch.setattr(watch, "BUSY_SECONDS", 0.1)
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "a.md").write_text("alpha")
+    return docs
+
+
+@pytest.fixture
+def base(tmp_path: Path, docs: Path) -> Iterator[KnowledgeBase]:
+    bases = KnowledgeBases(Paths.under(tmp_path / "home"), HashEmbedder())
+    with bases.create("work", [docs]) as base:
+        yield base
+
+
+def becomes(condition: Callable[[], bool]) -> bool:
+    """Whether it holds before patience ends."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+@pytest.fixture
+def watched(base: KnowledgeBase) -> Iterator[list[SyncReport]]:
+    """The reports of a watch that runs."""
+    reports: list[SyncReport] = []
+    running = Watch(base, on_report=reports.append)
+    running.start()
+    assert becomes(lambda: base.is_watched)
+    yield reports
+    running.stop()
+    assert not base.is_watched
+    assert not [each for each in threading.enumerate() if each.name in ("watch", "changes")]
+
+
+def follow_changes(base: KnowledgeBase, docs: Path) -> None:
+    assert becomes(lambda: found(base, "alpha") == {"a.md"})
+    (docs / "sub/b.md").write_text("beta")
+    assert becomes(lambda: found(base, "beta") == {"sub/b.md"})
+    (docs / "new").mkdir()
+    (docs / "new/c.md").write_text("gamma")
+    assert becomes(lambda: found(base, "gamma") == {"new/c.md"})
+    (docs / "a.md").rename(docs / "new/d.md")
+    assert becomes(lambda: found(base, "alpha") == {"new/d.md"})
+    (docs / "sub/b.md").unlink()
+    assert becomes(lambda: found(base, "beta") == set())
+    assert becomes(lambda: base.status().embedded_chunks == base.status().chunks == 2)
+
+
+def test_edits_new_folders_renames_and_deletions_are_followed(
+    base: KnowledgeBase, docs: Path, watched: list[SyncReport]
+) -> None:
+    follow_changes(base, docs)
+    assert base.rescan() is None, "a question need not look at the disk"
+
+
+def test_where_the_system_cannot_tell_it_is_looked_and_told(
+    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import watchfiles
+
+    def refused(*arguments: object, **options: object) -> object:
+        raise OSError("OS file watch limit reached.")
+
+    monkeypatch.setattr(watchfiles, "watch", refused)
+    notices: list[str] = []
+    running = Watch(base, on_notice=notices.append)
+    running.start()
+    try:
+        follow_changes(base, docs)
+    finally:
+        running.stop()
+    assert len(notices) == 1
+    assert "watch limit" in notices[0]
+
+
+def test_a_root_that_goes_and_comes_back_is_followed_again(
+    base: KnowledgeBase, docs: Path, watched: list[SyncReport]
+) -> None:
+    away = docs.rename(docs.with_name("away"))
+    assert becomes(lambda: base.status().missing_roots == (docs,))
+    assert found(base, "alpha") == {"a.md"}
+    (away / "b.md").write_text("beta")
+    away.rename(docs)
+    assert becomes(lambda: found(base, "beta") == {"b.md"})
+    (docs / "c.md").write_text("gamma")
+    assert becomes(lambda: found(base, "gamma") == {"c.md"})
+
+
+def test_a_root_that_is_added_is_followed(
+    base: KnowledgeBase, docs: Path, watched: list[SyncReport]
+) -> None:
+    other = docs.with_name("other")
+    other.mkdir()
+    base.add(other)
+    (other / "b.md").write_text("beta")
+    assert becomes(lambda: found(base, "beta") == {"b.md"})
+
+
+def test_a_change_goes_before_the_embedding(
+    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedder gives one vector for each that the test allows."""
+    monkeypatch.setattr(embedding, "BATCH", 1)
+    (docs / "c.md").write_text("gamma")
+    allowed, asked = threading.Semaphore(0), threading.Event()
+    embed = base.embedder.embed_passages
+
+    def slow(texts: list[str]) -> object:
+        asked.set()
+        assert allowed.acquire(timeout=PATIENCE_SECONDS)
+        return embed(texts)
+
+    base.embedder.embed_passages = slow
+    running = Watch(base)
+    running.start()
+    try:
+        assert asked.wait(PATIENCE_SECONDS)
+        (docs / "b.md").write_text("beta")
+        assert becomes(running._wanted.is_set)
+        allowed.release()
+        assert becomes(lambda: found(base, "beta") == {"b.md"})
+        assert base.status().embedded_chunks == 1
+        allowed.release(5)
+        assert becomes(lambda: base.status().embedded_chunks == 3)
+    finally:
+        allowed.release(5)
+        running.stop()
+
+
+def test_while_another_process_is_at_it_the_watch_waits(base: KnowledgeBase, docs: Path) -> None:
+    running = Watch(base)
+    with syncing(base.folder, "work"):
+        running.start()
+        time.sleep(0.3)
+        assert not base.is_watched
+    try:
+        assert becomes(lambda: found(base, "alpha") == {"a.md"})
+    finally:
+        running.stop()
+
+
+def test_the_index_below_a_root_is_no_change(tmp_path: Path) -> None:
+    """The data folder may lie in the folder that is followed: a sync must not start the next."""
+    (tmp_path / "a.md").write_text("alpha")
+    bases = KnowledgeBases(Paths.under(tmp_path / "home"), HashEmbedder())
+    reports: list[SyncReport] = []
+    with bases.create("work", [tmp_path]) as base:
+        running = Watch(base, on_report=reports.append)
+        running.start()
+        try:
+            assert becomes(lambda: base.is_watched)
+            time.sleep(0.6)
+            count = len(reports)
+            (tmp_path / "b.md").write_text("beta")
+            assert becomes(lambda: found(base, "beta") == {"b.md"})
+            time.sleep(0.6)
+        finally:
+            running.stop()
+    assert count <= 2
+    assert len(reports) <= count + 2
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [("/mnt/share/docs", True), ("/mnt/shared", False), ("/home", False)]
+)
+def test_a_network_disk_is_told_from_a_local_one(
+    place: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import psutil
+
+    disks = [
+        SimpleNamespace(mountpoint="/", fstype="ext4"),
+        SimpleNamespace(mountpoint="/mnt/share", fstype="nfs4"),
+    ]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: disks)
+    assert changes.is_remote(Path(place)) is expected
