@@ -1,7 +1,8 @@
 """Whether what was found can answer a question at all: evidence against a calibrated threshold.
 
-Evidence is the best chunk's score, by how far it stands out from those behind it, and how much of
-the question's weight stands in one chunk. Nothing is asked of a language model.
+Evidence is the best chunk's score, how far it stands out from those behind it, and how much of the
+question's weight stands in one chunk; where words alone speak, few of them count less, because
+chance covers a large share of few words. Nothing is asked of a language model.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ BEHIND = 10
 FOUND_WEIGHT = 0.3
 LOOKED_AT = 10
 """Chunks whose text is searched for the question's words."""
+LENGTH_POWER = 0.3
 SUFFIX = 3
 """Letters at a word's end that inflection may change."""
 
@@ -26,10 +28,10 @@ SUFFIX = 3
 class Thresholds:
     """Least evidence for an answer, by what could judge the question."""
 
-    latin_meaning: float = 0.85
-    latin_words: float = 0.45
-    other_meaning: float = 0.85
-    other_words: float = 0.35
+    latin_meaning: float = 0.9
+    latin_words: float = 0.75
+    other_meaning: float = 0.9
+    other_words: float = 0.75
     background: float = 0.0
     """Mean cosine of unrelated texts under the embedder in use."""
 
@@ -56,7 +58,10 @@ def evidence(
         return 0.0
     best = scores[ranking[0]].fused
     behind = sum(scores[each].fused for each in ranking[1 : BEHIND + 1]) / BEHIND
-    return 2 * best - behind + FOUND_WEIGHT * found_share(index, question, ranking[:LOOKED_AT])
+    found = FOUND_WEIGHT * found_share(index, question, ranking[:LOOKED_AT])
+    by_meaning = scores[ranking[0]].meaning is not None
+    length = 1.0 if by_meaning else max(len(terms(question)), 1) ** LENGTH_POWER
+    return (2 * best - behind + found) * length
 
 
 def found_share(index: SearchIndex, question: str, ids: Sequence[int]) -> float:
