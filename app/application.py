@@ -127,6 +127,7 @@ class LocalchatApp(App[int]):
                 if run is not None:
                     run.over.wait(3.0)
                 screen.finish_store()
+                screen.knowledge.close()
                 session.close()
         except Exception as error:
             screen.log_error(error)

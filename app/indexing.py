@@ -64,7 +64,8 @@ class Indexing:
         now = self._clock()
         if progress.phase != self._phase:
             self._phase, self._phase_began, self._drawn = progress.phase, now, float("-inf")
-        if progress.is_searchable and progress.phase == "embedding" and not self._told_searchable:
+        is_embedding = progress.phase == "embedding" and progress.total > 0
+        if is_embedding and progress.is_searchable and not self._told_searchable:
             self._told_searchable = True
             self._console.note_faint(f"Search by words is ready ({now - self._began:.1f} s).")
         if now - self._drawn >= DRAW_EVERY_S:

@@ -14,7 +14,7 @@ from typing import Literal
 
 from textual.binding import Binding, BindingType
 
-Group = Literal["anywhere", "chat", "prompt", "turn"]
+Group = Literal["anywhere", "chat", "prompt", "turn", "bases"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,10 @@ KEYS: tuple[Key, ...] = (
     Key("chat.list", "ctrl+b", "toggle_sidebar", "chats", "Show or hide the chat list", "chat"),
     Key("chat.details", "f2", "details", "details",
         "What is known about this answer: model, seed, reuse, times", "chat"),
+    Key("chat.sources", "f3", "sources", "sources",
+        "What this answer rests on: passages that it cites, and others that were read", "chat"),
+    Key("chat.knowledge", "ctrl+l", "knowledge", "documents",
+        "Knowledge bases: answer from folders of documents", "chat"),
     Key("chat.regenerate", "ctrl+r", "regenerate", "again",
         "Answer the last question again, as a new branch", "chat"),
     Key("chat.continue", "ctrl+e", "continue_answer", "go on",
@@ -87,8 +91,20 @@ KEYS: tuple[Key, ...] = (
     Key("turn.delete", "d", "turn('delete')", "delete",
         "Delete this turn and what follows it, after a question", "turn",
         footer=True, priority=False, palette=False),
+    Key("turn.sources", "o", "turn('sources')", "sources", "The sources of this answer", "turn",
+        footer=True, priority=False, palette=False),
     Key("turn.fold", "space", "turn('fold')", "fold", "Open or close the thinking", "turn",
         footer=True, priority=False, palette=False),
+    Key("bases.new", "n", "new_base", "new", "A new knowledge base from a folder", "bases",
+        footer=True, palette=False),
+    Key("bases.add", "a", "add_folder", "add", "One folder or file more", "bases",
+        footer=True, palette=False),
+    Key("bases.sync", "s", "sync_base", "sync", "Read what has changed; again: stop", "bases",
+        footer=True, palette=False),
+    Key("bases.files", "f", "list_files", "files", "Its files, with what became of each", "bases",
+        footer=True, palette=False),
+    Key("bases.remove", "delete", "remove_base", "forget", "Forget it; the documents stay", "bases",
+        footer=True, palette=False),
 )  # fmt: skip
 
 BY_ID: Mapping[str, Key] = {key.id: key for key in KEYS}

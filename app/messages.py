@@ -12,6 +12,10 @@ from textual.message import Message as TextualMessage
 if (
     TYPE_CHECKING
 ):  # the session brings the database and the engine's client: not before the first paint
+    from app.knowledge.source_view import SourceView
+    from app.knowledge.states import FileState, SyncProgress
+    from app.screens.knowledge.bases import BaseRow
+    from app.screens.knowledge.sources import AnswerSources
     from app.session import Session, SessionEvent
     from app.store.conversation import Chat, ChatSummary, Message
     from engine.events import ErrorInfo
@@ -128,7 +132,72 @@ class Shown(TextualMessage):
     lines: tuple[tuple[str, str], ...]
 
 
+# ---- of knowledge bases
+
+
+@dataclass
+class BasesListed(TextualMessage):
+    rows: tuple[BaseRow, ...]
+
+
+@dataclass
+class BaseUsed(TextualMessage):
+    """Questions are answered from it now."""
+
+    name: str
+
+
+@dataclass
+class BaseMade(TextualMessage):
+    """A base is new, or has a folder more: it is to be read."""
+
+    name: str
+
+
+@dataclass
+class BaseAdvanced(TextualMessage):
+    """A sync is on its way; `progress` None: it is over."""
+
+    name: str
+    progress: SyncProgress | None
+
+
+@dataclass
+class SyncTroubled(TextualMessage):
+    """A sync cannot go on without a decision; `repair` says which."""
+
+    name: str
+    error: ErrorInfo
+    repair: str
+
+
+@dataclass
+class FilesListed(TextualMessage):
+    files: tuple[FileState, ...]
+
+
+@dataclass
+class SourcesFound(TextualMessage):
+    """The documents of an answer; `number`: the one to open at once."""
+
+    shown: AnswerSources
+    number: int = 0
+
+
+@dataclass
+class SourceRead(TextualMessage):
+    view: SourceView
+
+
 # ---- from widgets
+
+
+@dataclass
+class SourceWanted(TextualMessage):
+    """A click under an answer; 0: all of its sources."""
+
+    message_id: int
+    number: int = 0
 
 
 @dataclass

@@ -22,7 +22,7 @@ SLASHES: tuple[Slash, ...] = (
     Slash("system", "[TEXT]", "A new chat with this system prompt; without text: show it"),
     Slash("set", "[KEY=VALUE]", "Set temperature, seed, max_tokens, … for this run"),
     Slash("attach", "FILE", "Put a whole text file into the message"),
-    Slash("kb", "[NAME]", "Answer from a knowledge base"),
+    Slash("kb", "[NAME]", "Answer from a knowledge base; without name: choose, make, see them"),
     Slash("copy", "[code]", "Copy the last answer, or its last code block"),
     Slash("export", "[FILE]", "Write this chat to a Markdown or JSON file"),
     Slash("title", "[TEXT]", "Name this chat; without text the model proposes one"),

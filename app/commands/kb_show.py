@@ -139,7 +139,9 @@ def query(
     if found.reason:
         console.note(found.reason)
     if found.unused:
-        console.note_faint(f"Found, but beyond {args.characters:,} characters:")
+        console.note_faint(
+            "The nearest, not near enough:" if found.is_refused else "Found, but not taken:"
+        )
         for passage in found.unused:
             console.note_faint(f"  {passage.place} ({passage.reason})")
     return 0
@@ -150,7 +152,9 @@ def passage_text(number: int, passage: Passage) -> str:
     parts = [f"[{number}] {passage.place}"]
     if passage.reason:
         parts.append(f"({passage.reason})")
-    text = "\n".join(part for part in (passage.header, passage.text) if part)
+    text = passage.text
+    if passage.header and not text.startswith(passage.header):
+        text = f"{passage.header}\n{text}"
     return " ".join(parts) + "\n    " + text.replace("\n", "\n    ") + "\n"
 
 

@@ -17,6 +17,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from app.arguments import nearest
 from app.errors import Busy, file_error
 from app.knowledge import base_status, embedding
 from app.knowledge.base_file import NAME as BASE_FILE
@@ -54,7 +55,7 @@ class KnowledgeBases:
         """`embedder` None: searching by words only."""
         self._paths = paths
         self._folder = paths.knowledge
-        self._embedder = embedder
+        self.embedder = embedder
 
     def names(self) -> list[str]:
         """In alphabetical order."""
@@ -89,7 +90,7 @@ class KnowledgeBases:
         """NoSuchBase; IndexDamaged, IndexNewer."""
         folder = self._existing(name)
         ours = (self._paths.data, self._paths.state, self._paths.cache, self._paths.config)
-        return KnowledgeBase(name, folder, Index.open(folder), self._embedder, ours)
+        return KnowledgeBase(name, folder, Index.open(folder), self.embedder, ours)
 
     def rebuild(self, name: str) -> KnowledgeBase:
         """Throws the index away, damaged or not, and opens an empty one with the same roots. Busy
@@ -112,11 +113,14 @@ class KnowledgeBases:
     def _existing(self, name: str) -> Path:
         folder = self._folder / checked_name(name)
         if not (folder / BASE_FILE).is_file():
-            there = ", ".join(self.names()) or "there are none"
+            names = self.names()
+            guess = nearest(name, names)
             raise NoSuchBase(
                 f"There is no knowledge base “{name}”.",
-                f"Knowledge bases: {there}.",
-                f"Make it: `localchat kb create {name} FOLDER`.",
+                f"Knowledge bases: {', '.join(names) or 'there are none'}.",
+                f"Did you mean “{guess}”?"
+                if guess
+                else f"Make it: `localchat kb create {name} FOLDER`.",
             )
         return folder
 

@@ -43,6 +43,21 @@ class OpenBases:
         if base is not None:
             base.close()
 
+    def pause(self) -> None:
+        """An answer begins: nothing is embedded until as many `resume`."""
+        if self._all is not None and self._all.embedder is not None:
+            self._all.embedder.pause()
+
+    def resume(self) -> None:
+        if self._all is not None and self._all.embedder is not None:
+            self._all.embedder.resume()
+
+    def end_embedding(self) -> None:
+        """Who waits for vectors waits no more; comes before the end of a watch."""
+        if self._all is not None and self._all.embedder is not None:
+            self._all.embedder.close()
+
     def close(self) -> None:
+        self.end_embedding()
         for name in list(self._open):
             self.release(name)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.widgets import Static
 
 from app import messages as m
+from app.sanitize import single_line
 from app.screens.run import Kind, Run, pump
 from app.store.conversation import AnswerInfo
 from app.widgets.answer import AnswerTurn, problem_words
@@ -17,7 +18,7 @@ from engine.events import Delta, ErrorInfo, Failed, PromptProgress, Started
 
 if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
-    from app.session import Session, SessionEvent
+    from app.session import Searching, Session, SessionEvent
     from app.store.conversation import Message, Status
 
 
@@ -46,7 +47,8 @@ class Answering:
             self._wait_for_model(text)
         else:
             chat_id = screen.chat.id if screen.chat else None
-            self._begin("send", text, lambda session: session.send(chat_id, text))
+            options = screen.knowledge.options()
+            self._begin("send", text, lambda session: session.send(chat_id, text, options))
 
     def send_pending(self) -> None:
         """The model is ready."""
@@ -56,13 +58,19 @@ class Answering:
             self.send(text)
 
     def edit(self, user_message_id: int, text: str) -> bool:
-        begun = self._begin_on("edit", text, lambda session: session.edit(user_message_id, text))
+        options = self.screen.knowledge.options()
+        begun = self._begin_on(
+            "edit", text, lambda session: session.edit(user_message_id, text, options)
+        )
         if begun and self.run is not None:
             self.run.edited = user_message_id
         return begun
 
     def regenerate(self, message_id: int) -> bool:
-        return self._begin_on("regenerate", "", lambda session: session.regenerate(message_id))
+        options = self.screen.knowledge.options()
+        return self._begin_on(
+            "regenerate", "", lambda session: session.regenerate(message_id, options)
+        )
 
     def regenerate_last(self) -> None:
         turn = self.screen.transcript.last_answer or self.screen.transcript.last_question
@@ -101,6 +109,7 @@ class Answering:
         assert session is not None
         run = Run(kind, session, text, chat_id=screen.chat.id if screen.chat else None)
         self.run = run
+        session.knowledge.pause()
         # A full collection looks at every object of the program, 40 ms with the screen standing
         # still; while words stream it has to look at what came with them only.
         gc.freeze()
@@ -203,13 +212,17 @@ class Answering:
         await transcript.prune()
 
     async def handle(self, event: SessionEvent) -> None:
-        from app.session import Answered
+        from app.session import Answered, Found
 
         run = self.run
         if run is None:
             return
         if isinstance(event, (Started, Delta)):
             run.take(event)
+        if isinstance(event, Found) and self._is_on_screen(run):
+            self.screen.transcript.sources[event.user_message_id] = event.sources
+            if self.turn is not None:
+                self.turn.sources = event.sources
         if isinstance(event, Failed):
             await self._failed(run, event.cause)
         elif isinstance(event, Answered):
@@ -218,11 +231,15 @@ class Answering:
             self._show(turn, run, event)
 
     def _show(self, turn: AnswerTurn, run: Run, event: SessionEvent) -> None:
+        from app.session import Searching
+
         if isinstance(event, Delta):
             turn.add(event)
         elif isinstance(event, PromptProgress):
             if run.shows_progress:
                 turn.progress(event)
+        elif isinstance(event, Searching):
+            turn.header.show_state(searching_words(event))
         elif isinstance(event, Started):
             turn.header.show_state("reading")
 
@@ -255,6 +272,8 @@ class Answering:
     async def ended(self) -> None:
         """No more events will come."""
         run, self.run = self.run, None
+        if run is not None:
+            run.session.knowledge.resume()
         gc.unfreeze()
         screen = self.screen
         screen.chats.mark()
@@ -272,6 +291,12 @@ class Answering:
         turn.begin()
         missing = run.arrived[len(turn.text) :] if run.kind != "continue" else ""
         turn.add(Delta("", (), missing, ""))
+
+
+def searching_words(event: Searching) -> str:
+    """`searching work`, `reading part 3 of 12`"""
+    text = single_line(event.text, 60)
+    return f"{text} · {event.done:,} of {event.total:,}" if event.total else text
 
 
 def failed_message(begun: Message, run: Run, cause: ErrorInfo) -> Message:

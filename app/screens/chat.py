@@ -24,6 +24,8 @@ from app.keys import bindings, first_shown, of_group
 from app.screens.answering import Answering
 from app.screens.chat_list import ChatList
 from app.screens.draft import Draft
+from app.screens.knowledge.knowledge import Knowledge
+from app.screens.knowledge.source_acts import SourceActs
 from app.screens.loading import Loading
 from app.screens.overlays import Overlays
 from app.screens.setting_changes import SettingChanges
@@ -78,6 +80,8 @@ class ChatScreen(Screen[None]):
         self.commands = SlashCommands(self)
         self.acts = TurnActs(self)
         self.titles = Titles(self)
+        self.knowledge = Knowledge(self)
+        self.sources = SourceActs(self)
         self.changes = SettingChanges(self)
         self.overlays = Overlays(self)
 
@@ -89,7 +93,7 @@ class ChatScreen(Screen[None]):
         with Horizontal(id="body"):
             yield Sidebar()
             with Container(id="main"):
-                transcript = Transcript(self.key("chat.continue"))
+                transcript = Transcript(self.key("chat.continue"), self.key("chat.sources"))
                 yield transcript
                 with VerticalScroll(id="page", can_focus=False):
                     yield Static(id="page-text", markup=False)
@@ -140,13 +144,14 @@ class ChatScreen(Screen[None]):
         told.
         """
         if not self._is_over:
-            self._store.submit(self._guarded, work)
+            self._store.submit(self.guarded, work)
 
     def in_thread(self, work: Callable[[], TextualMessage | None], group: str) -> None:
         """Runs other slow work in a thread of its own."""
-        self.run_worker(lambda: self._guarded(work), thread=True, group=group)
+        self.run_worker(lambda: self.guarded(work), thread=True, group=group)
 
-    def _guarded(self, work: Callable[[], TextualMessage | None]) -> None:
+    def guarded(self, work: Callable[[], TextualMessage | None]) -> None:
+        """In a thread: posts what `work` returns, tells what it raises."""
         try:
             message = work()
         except Exception as error:
@@ -185,7 +190,11 @@ class ChatScreen(Screen[None]):
         bar = self.query_one(TitleBar)
         private = "private · " if self.session is not self.stored_session else ""
         bar.chat_title = private + (self.chat.title if self.chat else "")
+        bar.documents = self.knowledge.name or ""
         bar.model = self.loader.words()
+
+    def show_documents(self) -> None:
+        self.query_one(Footer).documents = self.knowledge.words()
 
     @on(m.Told)
     def _told(self, event: m.Told) -> None:
@@ -287,6 +296,12 @@ class ChatScreen(Screen[None]):
     def action_details(self) -> None:
         self.overlays.details()
 
+    def action_sources(self) -> None:
+        self.sources.show()
+
+    def action_knowledge(self) -> None:
+        self.knowledge.show()
+
     def action_regenerate(self) -> None:
         self.answering.regenerate_last()
 
@@ -337,6 +352,36 @@ class ChatScreen(Screen[None]):
     @on(m.BranchWanted)
     def _branch_wanted(self, event: m.BranchWanted) -> None:
         self.acts.branch(event.message_id, event.step)
+
+    # ---- messages about documents
+
+    @on(m.BasesListed)
+    def _bases_listed(self, event: m.BasesListed) -> None:
+        self.knowledge.listed(event)
+
+    @on(m.BaseUsed)
+    def _base_used(self, event: m.BaseUsed) -> None:
+        self.knowledge.used(event.name)
+
+    @on(m.BaseMade)
+    def _base_made(self, event: m.BaseMade) -> None:
+        self.knowledge.made(event.name)
+
+    @on(m.BaseAdvanced)
+    def _base_advanced(self, event: m.BaseAdvanced) -> None:
+        self.knowledge.advanced(event)
+
+    @on(m.SyncTroubled)
+    def _sync_troubled(self, event: m.SyncTroubled) -> None:
+        self.knowledge.troubled(event)
+
+    @on(m.SourceWanted)
+    def _source_wanted(self, event: m.SourceWanted) -> None:
+        self.sources.find(event.message_id, event.number)
+
+    @on(m.SourcesFound)
+    def _sources_found(self, event: m.SourcesFound) -> None:
+        self.sources.found(event)
 
     # ---- messages for the modules beside
 

@@ -171,6 +171,7 @@ class ChatList:
         screen.overlays.hide_page() if view.path else screen.overlays.show_empty()
         await screen.transcript.show(view.path, view.siblings)
         if not event.keep_place:
+            screen.knowledge.follow(view.path)
             screen.acts.leave_edit()
             screen.prompt.set_draft(view.draft)
             screen.draft.count(view.draft)

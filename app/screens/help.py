@@ -12,6 +12,7 @@ TITLES: tuple[tuple[Group, str], ...] = (
     ("prompt", "Writing"),
     ("chat", "Chat"),
     ("turn", "On a selected turn (alt+↑ selects)"),
+    ("bases", "In the list of knowledge bases"),
     ("anywhere", "Anywhere"),
 )
 

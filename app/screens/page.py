@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.suggester import Suggester
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -110,9 +111,12 @@ class ConfirmPage(Page[bool]):
 class AskPage(Page[str]):
     """One line to type."""
 
-    def __init__(self, title: str, hint: str, value: str = "") -> None:
+    def __init__(
+        self, title: str, hint: str, value: str = "", suggester: Suggester | None = None
+    ) -> None:
         super().__init__()
         self.title_line, self._hint, self._value = single_line(title, 70), clean(hint), value
+        self._suggester = suggester
 
     def compose(self) -> ComposeResult:
         panel = Vertical(classes="panel -small")
@@ -120,7 +124,9 @@ class AskPage(Page[str]):
         panel.border_subtitle = "enter takes it · esc leaves it"
         with panel:
             yield Static(Content(self._hint), markup=False)
-            yield Input(self._value)
+            yield Input(
+                self._value, suggester=self._suggester, select_on_focus=self._suggester is None
+            )
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

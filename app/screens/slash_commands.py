@@ -80,7 +80,10 @@ class SlashCommands:
         screen.in_thread(lambda: read_attachment(path), "attach")
 
     def command_kb(self, argument: str) -> None:
-        self.screen.tell("Knowledge bases are not available yet. /attach FILE puts a file in.")
+        if argument:
+            self.screen.knowledge.choose(argument)
+        else:
+            self.screen.knowledge.show()
 
     def command_copy(self, argument: str) -> None:
         turn = self.screen.transcript.last_answer

@@ -61,6 +61,8 @@ class TurnActs:
             self._copy_code(turn)
         elif what == "delete":
             self._ask_delete(turn)
+        elif what == "sources":
+            self.screen.sources.find(turn.message.id)
         elif what == "fold":
             turn.fold()
         elif what in ("left", "right"):

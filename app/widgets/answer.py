@@ -8,10 +8,12 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from app.knowledge.sources import Sources
 from app.sanitize import clean, single_line
 from app.store.conversation import Message
 from app.widgets import words
 from app.widgets.answer_text import AnswerText
+from app.widgets.sources import SourceLines
 from app.widgets.thinking import Thinking
 from app.widgets.turn import Turn
 from engine.events import Delta, ErrorInfo, PromptProgress
@@ -27,14 +29,18 @@ class AnswerTurn(Turn):
         message: Message,
         siblings: tuple[int, ...] = (),
         continue_key: str = "ctrl+e",
+        sources_key: str = "f3",
     ) -> None:
         name = model_name(message.info.model if message.info else "")
         super().__init__(message, name, siblings)
         self.text = message.text
         self.is_growing = False
+        self.sources: Sources | None = None
+        """The documents of its question."""
         self._continue_key = continue_key
         self._thinking = Thinking(message.reasoning)
         self._body = AnswerText(message.text)
+        self._sources = SourceLines(sources_key)
         self._facts = Static(markup=False, classes="facts")
         self._problem = Static(markup=False, classes="problem")
         self._started_at = 0.0
@@ -46,6 +52,7 @@ class AnswerTurn(Turn):
         yield self._thinking
         yield self._body
         yield self._problem
+        yield self._sources
         yield self._facts
 
     def on_mount(self) -> None:
@@ -111,6 +118,7 @@ class AnswerTurn(Turn):
         line = end_line(message, self._continue_key)
         self._facts.display = bool(line)
         self._facts.update(Content(line))
+        self._sources.show(message.id, message.citations, self.sources)
         error = message.info.error if message.info else None
         self._problem.display = error is not None
         if error is not None:

@@ -35,14 +35,21 @@ TITLE_ROOM = 24
 
 
 class TitleBar(Widget):
-    """`localchat · Lyon weekend          SmolLM2 135M Q4_1 · 8k · fits`"""
+    """`localchat · Lyon weekend · documents: work        SmolLM2 135M Q4_1 · 8k · fits`"""
 
     chat_title: reactive[str] = reactive("")
+    documents: reactive[str] = reactive("")
+    """The knowledge base that answers."""
     model: reactive[str] = reactive("")
 
     def render(self) -> Content:
         title = single_line(self.chat_title, 80)
-        left = Content.assemble(("localchat", "bold $accent"), f" · {title}" if title else "")
+        base = single_line(self.documents, 40)
+        left = Content.assemble(
+            ("localchat", "bold $accent"),
+            f" · {title}" if title else "",
+            (f" · documents: {base}" if base else "", "$accent"),
+        )
         right = Content.styled(single_line(self.model, 60), "$faint")
         room = self.size.width - right.cell_length - 2
         if room >= TITLE_ROOM:
@@ -101,6 +108,8 @@ class Footer(Widget):
     state: reactive[State | None] = reactive(None)
     engine: reactive[str] = reactive("")
     """What the engine does besides answering, in a word."""
+    documents: reactive[str] = reactive("")
+    """What is done with documents, while anything is."""
 
     def __init__(self, overrides: Mapping[str, str]) -> None:
         super().__init__(id="footer")
@@ -121,6 +130,8 @@ class Footer(Widget):
 
     def _memory(self) -> Content:
         state = self.state
+        if self.documents:
+            return Content.styled(single_line(self.documents, 60), "$faint")
         if state is None:
             return Content("")
         kept = state.kv_bytes_live + state.kv_bytes_parked

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.knowledge.sources import Sources
 from app.store.conversation import Message
 from app.widgets import words
 from app.widgets.answer import AnswerTurn
@@ -44,9 +45,12 @@ class Transcript(VerticalScroll, EvenGround, can_focus=False):
 
     virtual_size = settled_extent()
 
-    def __init__(self, continue_key: str = "ctrl+e") -> None:
+    def __init__(self, continue_key: str = "ctrl+e", sources_key: str = "f3") -> None:
         super().__init__(id="transcript")
         self._continue_key = continue_key
+        self._sources_key = sources_key
+        self.sources: dict[int, Sources] = {}
+        """By question: the documents that its answers rest on."""
         self._above: list[Message] = []
         self._siblings: Mapping[int, tuple[int, ...]] = {}
         self._older = Static(markup=False, id="older")
@@ -78,6 +82,7 @@ class Transcript(VerticalScroll, EvenGround, can_focus=False):
     ) -> None:
         """Replace everything; the view goes to the end."""
         self._siblings = siblings
+        self.sources = {one.id: one.sources for one in messages if one.sources is not None}
         self._above = list(messages[:-FIRST])
         with self.app.batch_update():
             await self._column.remove_children("Turn, .problem")
@@ -158,7 +163,9 @@ class Transcript(VerticalScroll, EvenGround, can_focus=False):
     def make_turn(self, message: Message, siblings: tuple[int, ...] = ()) -> Turn:
         if message.role == "user":
             return QuestionTurn(message, siblings)
-        return AnswerTurn(message, siblings, self._continue_key)
+        turn = AnswerTurn(message, siblings, self._continue_key, self._sources_key)
+        turn.sources = self.sources.get(message.parent_id or 0)
+        return turn
 
     def _turn(self, message: Message) -> Turn:
         return self.make_turn(message, self._siblings.get(message.id, ()))

@@ -104,6 +104,7 @@ class FakeBases(KnowledgeBases):
     """All bases of a test."""
 
     def __init__(self, *bases: FakeBase) -> None:
+        self.embedder = None
         self.bases = {base.name: base for base in bases}
 
     def names(self) -> list[str]:
