@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
+from app.knowledge.reading.guessing import guess, known_name
 from app.knowledge.reading.source import Refused
 
 MARKS = (
@@ -28,16 +29,8 @@ MOST_CONTROLS = 0.01
 """Share of control bytes above which a file is no text."""
 MOST_BROKEN = 0.002
 """Share of broken sequences up to which a file is still UTF-8."""
-GUESSED_BYTES = 262_144
-"""What the guess looks at: enough of any language, and a bounded time."""
-WIDER = {
-    **dict.fromkeys(("gb2312", "gbk", "hz"), "gb18030"),
-    **dict.fromkeys(("latin_1", "iso8859-1", "ascii"), "cp1252"),
-    **dict.fromkeys(("big5", "cp950"), "big5hkscs"),
-    **dict.fromkeys(("shift_jis", "shift_jis_2004"), "cp932"),
-    **dict.fromkeys(("euc_kr", "johab"), "cp949"),
-}
-"""The wider set of the same family: a later page may use more of it."""
+MOST_LOST = 0.02
+"""The same where no older encoding fits, and of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +46,39 @@ def decode(data: bytes, is_cut: bool = False, declared: str = "") -> Decoded:
     """
     for mark, name in MARKS:
         if data.startswith(mark):
-            return _decoded(data[len(mark) :], name, is_cut)
+            return _lenient(data[len(mark) :], name, is_cut)
     if wide := _unmarked_wide(data[:SAMPLE_BYTES]):
-        return _decoded(data, wide, is_cut)
+        return _lenient(data, wide, is_cut)
     if is_binary(data):
         raise Refused("skipped: binary file")
     try:
-        return Decoded(_strictly(data, "utf-8", is_cut))
+        return Decoded(_decode(data, "utf-8", is_cut, "strict"))
     except UnicodeDecodeError:
         pass
     try:
-        return Decoded(joined_halves(_strictly(data, "utf-8", is_cut, "surrogatepass")))
+        return Decoded(joined_halves(_decode(data, "utf-8", is_cut, "surrogatepass")))
     except UnicodeDecodeError:
-        text = _strictly(data, "utf-8", is_cut, "replace")
+        return _nearly_utf8(data, is_cut) or _older(data, is_cut, declared)
+
+
+def _nearly_utf8(data: bytes, is_cut: bool, most_broken: float = MOST_BROKEN) -> Decoded | None:
+    """Text of which a few bytes are broken; None for other text."""
+    text = _decode(data, "utf-8", is_cut, "replace")
     broken = text.count("\ufffd") - data.count("\ufffd".encode())
-    if broken <= max(3, MOST_BROKEN * len(data)) and _wide(text) > broken:
-        return Decoded(text, f"{broken} broken characters")
-    name = _known(declared) or guess(data)
-    return _decoded(data, name, is_cut, f"read as {name}")
+    if broken > max(3, most_broken * len(data)):
+        return None
+    if most_broken < MOST_LOST and sum(one > "\x7f" for one in text) <= 2 * broken:
+        return None  # letters of another encoding among ASCII
+    return Decoded(text, f"{broken} broken characters")
+
+
+def _older(data: bytes, is_cut: bool, declared: str) -> Decoded:
+    """Raises Refused when no encoding fits."""
+    if name := known_name(declared) or guess(data):
+        return _lenient(data, name, is_cut, f"read as {name}")
+    if text := _nearly_utf8(data, is_cut, MOST_LOST):
+        return text
+    raise Refused("skipped: encoding")
 
 
 def is_binary(data: bytes) -> bool:
@@ -80,47 +88,18 @@ def is_binary(data: bytes) -> bool:
     return _controls(sample) > max(8, MOST_CONTROLS * len(sample))
 
 
-def guess(data: bytes) -> str:
-    """The name of an older encoding. Raises Refused when none fits."""
-    from charset_normalizer import from_bytes
-
-    sample = data[:GUESSED_BYTES]
-    if len(data) > len(sample):  # not inside a character of two bytes
-        sample = sample[: sample.rfind(b"\n") + 1] or sample
-    best = from_bytes(sample).best()
-    if best is None:
-        raise Refused("skipped: encoding")
-    return WIDER.get(best.encoding, best.encoding)
-
-
-def _known(declared: str) -> str:
-    """Python's name of an encoding that bytes are text in; empty for all else."""
-    try:
-        b"".decode(declared or "utf-8")
-        name = codecs.lookup(declared or "utf-8").name
-    except LookupError:
-        return ""
-    return "" if name.startswith("utf") else WIDER.get(name, name)
-
-
-def _decoded(data: bytes, name: str, is_cut: bool, notice: str = "") -> Decoded:
-    try:
-        return Decoded(_strictly(data, name, is_cut), notice)
-    except UnicodeDecodeError:
-        text = _strictly(data, name, is_cut, "replace")
-    broken = text.count("\ufffd")
-    if broken > max(1, 10 * MOST_BROKEN * len(text)):
+def _lenient(data: bytes, name: str, is_cut: bool, notice: str = "") -> Decoded:
+    """Raises Refused when too much of it is broken."""
+    text = _decode(data, name, is_cut, "replace")
+    if not (broken := text.count("\ufffd")):
+        return Decoded(text, notice)
+    if broken > max(1, MOST_LOST * len(text)):
         raise Refused("skipped: encoding")
     return Decoded(text, "; ".join(filter(None, (notice, f"{broken} broken characters"))))
 
 
-def _strictly(data: bytes, name: str, is_cut: bool, errors: str = "strict") -> str:
+def _decode(data: bytes, name: str, is_cut: bool, errors: str) -> str:
     return codecs.getincrementaldecoder(name)(errors).decode(data, final=not is_cut)
-
-
-def _wide(text: str) -> int:
-    """Characters beyond ASCII that were read."""
-    return sum(1 for character in text if character > "\x7f" and character != "\ufffd")
 
 
 def joined_halves(text: str) -> str:

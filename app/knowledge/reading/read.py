@@ -34,6 +34,7 @@ REASONS = {
     errno.ENOTDIR: "the file is gone",
     errno.ELOOP: "not a regular file",
     errno.ENXIO: "not a regular file",
+    errno.EINVAL: "damaged",  # an archive that points in front of itself
     errno.EIO: "the disk reports an error",
     errno.ENAMETOOLONG: "the path is too long",
 }

@@ -25,6 +25,7 @@ from tests.app.knowledge.document_laws import (
 CHINESE = "图书馆每天早上九点开门，晚上十点关门。读者可以借五本书，最多一个月。\n请安静。\n" * 5
 TRADITIONAL = "圖書館每天早上九點開門，晚上十點關門。讀者可以借五本書。\n請保持安靜。\n" * 5
 JAPANESE = "図書館は毎朝九時に開きます。本は五冊まで借りられます。\n静かにしてください。\n" * 5
+POLISH = "Proszę zachować ciszę w czytelni.\nCzytelnicy mogą wypożyczyć pięć książek.\n" * 5
 GERMAN = "Die Bücherei öffnet täglich um neun.\nGroße Bücher dürfen nicht ausgeliehen werden.\n" * 5
 
 
@@ -43,6 +44,11 @@ GERMAN = "Die Bücherei öffnet täglich um neun.\nGroße Bücher dürfen nicht 
         (JAPANESE, "euc_jp"),
         (GERMAN, "cp1252"),
         (GERMAN + "Preis: 5 €\n", "cp1252"),
+        ("Heat the oven to 180 °C for 20 minutes.\n", "cp1252"),
+        ("Les élèves étudient le français où ils êtaient allés hier.\n" * 3, "cp1252"),
+        (POLISH, "cp1250"),
+        ("Библиотека открывается в девять часов утра.\n", "koi8_r"),
+        ("도서관은 매일 아침 아홉 시에 문을 엽니다.\n", "euc_kr"),
     ],
 )
 def test_every_encoding_gives_the_letters_and_lines_that_were_written(
@@ -70,6 +76,15 @@ def test_a_few_broken_bytes_cost_their_characters_only(tmp_path: Path) -> None:
     assert document.text.startswith(CHINESE)
     assert document.text.endswith(CHINESE)
     assert document.notices == ("2 broken characters",)
+
+
+def test_broken_bytes_in_plain_letters_cost_themselves_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    lines = b"".join(b"line %d of the log\n" % number for number in range(100))
+    path.write_bytes(lines + b"\x81\x8d\x8f\x90\x9d\xff\xfe\xf8\xf9\xfa \n" + lines)
+    document = document_of(path)
+    assert line_of(document, "line 99 of") == 100
+    assert document.notices
 
 
 @pytest.mark.parametrize(
