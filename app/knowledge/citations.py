@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.knowledge.cited_text import Mark, marks
 from app.knowledge.passage import Passage
@@ -21,6 +21,8 @@ LEAST_SHARE = 0.5
 STEM = 5
 """Letters that two forms of a word share: `fees` and `feed` count as one, `costs` and `cost` too.
 """
+LEAST_TELLING = 2
+"""Words and numbers of a sentence whose source is looked for."""
 LEAST_LETTERS = 4
 """Shorter words say little."""
 
@@ -49,16 +51,38 @@ class Content:
 
 
 def check(text: str, question: str, passages: Sequence[Passage]) -> tuple[Citation, ...]:
-    """One citation for each number in `text` that names a passage, by number."""
+    """One citation for each number in `text` that names a passage, by number; where none does, one
+    for each passage that a sentence is clearly from.
+    """
     asked = content_of(question)
     statements: dict[int, list[Statement]] = {}
     for statement in statements_of(text):
         for number in statement.numbers:
             if 1 <= number <= len(passages):
                 statements.setdefault(number, []).append(statement)
-    return tuple(
-        citation(number, statements[number], asked, passages) for number in sorted(statements)
-    )
+    named = bool(statements)
+    if not named:
+        statements = origins(text, asked, passages)
+    found = (citation(number, statements[number], asked, passages) for number in sorted(statements))
+    return tuple(found if named else (replace(one, named=False) for one in found))
+
+
+def origins(text: str, asked: Content, passages: Sequence[Passage]) -> dict[int, list[Statement]]:
+    """By passage the sentences that it holds all telling words and numbers of; of several passages
+    the first.
+    """
+    contents = [content_of(whole(passage)) for passage in passages]
+    found: dict[int, list[Statement]] = {}
+    for start, end in sentences(text):
+        said = content_of(text[start:end])
+        telling = Content(said.words - asked.words, said.numbers - asked.numbers)
+        if not telling or len(said.words) + len(said.numbers) < LEAST_TELLING:
+            continue
+        for number, content in enumerate(contents, 1):
+            if said.numbers <= content.numbers and said.words <= content.words:
+                found.setdefault(number, []).append(Statement(text[start:end], (number,)))
+                break
+    return found
 
 
 def citation(

@@ -36,7 +36,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """One `[n]` of an answer, checked against passage n of its question."""
+    """A passage that an answer is from: named by a `[n]` that was checked, or found."""
 
     number: int
     place: str
@@ -51,3 +51,7 @@ class Citation:
     end: int
     supported: bool
     """Every sentence that cites it shares its rare words and its numbers with the passage."""
+    named: bool = True
+    """False: the answer names no source at all; comparing its sentences with the passages found
+    this one.
+    """
