@@ -18,6 +18,7 @@ from engine.events import ErrorInfo, Failed
 from engine.messages import (
     Counted,
     Dropped,
+    EmbedderReady,
     FromWorker,
     Hello,
     Loaded,
@@ -181,7 +182,7 @@ def _key(message: FromWorker | ToWorker) -> str:
     match message:
         case Hello():
             return _HELLO
-        case Loaded() | LoadProgress():
+        case Loaded() | LoadProgress() | EmbedderReady():
             return LOAD
         case Counted(count_id=count_id):
             return counting(count_id)

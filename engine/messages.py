@@ -131,6 +131,16 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Embed:
+    """To a process that embeds: one text."""
+
+    request_id: str
+    text: str
+    is_query: bool = False
+    """A question; some models want other words in front of it than of a passage."""
+
+
+@dataclass(frozen=True, slots=True)
 class Close:
     """Save what should outlive the process, then end."""
 
@@ -200,13 +210,34 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedderReady:
+    """An embedding model is loaded."""
+
+    name: str
+    """File name, undecodable bytes escaped."""
+    fingerprint: str
+    """Vectors of equal fingerprints lie in one space."""
+    size: int
+    """Numbers in a vector."""
+    speaks_cjk: bool
+    """Its vocabulary was made for Chinese too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    request_id: str
+    vector: bytes
+    """float32, little endian, of length 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """A conversation's KV is gone, in memory and on disk."""
 
     conversation: str
 
 
-ToWorker = Load | Submit | Cancel | Count | Drop | Close
+ToWorker = Load | Submit | Cancel | Count | Drop | Close | Embed
 FromWorker = (
     Hello
     | LoadProgress
@@ -219,6 +250,8 @@ FromWorker = (
     | Counted
     | State
     | Dropped
+    | EmbedderReady
+    | Embedded
 )
 
 __all__ = [
@@ -231,6 +264,9 @@ __all__ = [
     "Delta",
     "Drop",
     "Dropped",
+    "Embed",
+    "Embedded",
+    "EmbedderReady",
     "ErrorInfo",
     "Failed",
     "Finished",

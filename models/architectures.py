@@ -127,22 +127,22 @@ RUNNABLE: frozenset[str] = frozenset(
 )
 """Names of `general.architecture` that can answer a chat."""
 
+EMBEDDING: tuple[str, ...] = (
+    "bert",
+    "modern-bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "neo-bert",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "eurobert",
+    "gemma-embedding",
+    "llama-embed",
+)
+"""Made for embedding; some of RUNNABLE were trained further for it."""
+
 NOT_FOR_CHAT: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "bert",
-            "modern-bert",
-            "nomic-bert",
-            "nomic-bert-moe",
-            "neo-bert",
-            "jina-bert-v2",
-            "jina-bert-v3",
-            "eurobert",
-            "gemma-embedding",
-            "llama-embed",
-        ),
-        "an embedding model, which writes no text",
-    ),
+    **dict.fromkeys(EMBEDDING, "an embedding model, which writes no text"),
     **dict.fromkeys(
         ("t5", "t5encoder"), "an encoder-decoder model, which needs another kind of engine"
     ),

@@ -66,7 +66,7 @@ def describe_gguf(path: Path) -> ModelDescription:
         shapes=shapes,
         feed_forward=max(header.integers(f"{architecture}.feed_forward_length"), default=0),
         vocab_size=vocab_size,
-        fingerprint=_fingerprint(files),
+        fingerprint=files_fingerprint(files),
         tokenizer=tokenizer_fingerprint(files.first),
         template=template,
         template_hash=template_hash(template),
@@ -161,7 +161,7 @@ def _values(shape: tuple[int, ...]) -> int:
     return count
 
 
-def _fingerprint(files: ModelFiles) -> str:
+def files_fingerprint(files: ModelFiles) -> str:
     """Header bytes, sizes and evenly spread samples of the weights of every part."""
     digest = hashlib.sha256()
     for part in files.parts:

@@ -24,6 +24,16 @@ FACTORS = {"latin": 1.75, "other": 1.9}
 """Threshold over median. Measured on halves, quarters and sixths of the articles of a question set:
 about 95 % of the questions to the articles that were left out lie below.
 """
+BOUNDS = {
+    "latin_meaning": (0.6, 0.95),
+    "latin_words": (0.45, 0.7),
+    "other_meaning": (0.6, 0.95),
+    "other_words": (0.5, 1.15),
+}
+"""A threshold lies between these. What chance finds grows with a collection, what answers have does
+not: above the second more than 4 % of the questions that can be answered would be refused (1 to 4 %
+for scripts other than Latin, where collections differ more).
+"""
 PASSED_SHARE = 0.97
 """Of the thinned sentences."""
 SENTENCES = 40
@@ -51,7 +61,8 @@ def calibrate(
                 continue
             off = [strength(index, table, model, each, background) for each in probes]
             on = [strength(index, table, model, each, background) for each in own]
-            measured[f"{script}_{way}"] = threshold(FACTORS[script] * median(off), on)
+            name = f"{script}_{way}"
+            measured[name] = bounded(threshold(FACTORS[script] * median(off), on), *BOUNDS[name])
     return measured
 
 
@@ -71,6 +82,10 @@ def threshold(least: float, on_topic: Sequence[float]) -> float:
     if len(on_topic) < LEAST_SENTENCES:
         return least
     return min(least, quantile(on_topic, 1 - PASSED_SHARE))
+
+
+def bounded(value: float, least: float, most: float) -> float:
+    return min(max(value, least), most)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

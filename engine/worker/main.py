@@ -33,7 +33,7 @@ _PROGRESS_EVERY_S = 0.1
 def main(arguments: Sequence[str], load: Loader) -> int:
     """Serve the front end at the other ends of the pipes `arguments` = (in, out)."""
     prepare_process()
-    receiver, sender = _pipes(int(arguments[0]), int(arguments[1]))
+    receiver, sender = pipes(int(arguments[0]), int(arguments[1]))
     reader = Reader(receiver, sender.send)
     try:
         sender.send(Hello(PROTOCOL, os.getpid()))
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str], load: Loader) -> int:
     return 0
 
 
-def _pipes(reading: int, writing: int) -> tuple[Receiver, Sender]:
+def pipes(reading: int, writing: int) -> tuple[Receiver, Sender]:
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
 
