@@ -48,7 +48,7 @@ class DocumentBuilder:
         self, rows: Iterable[Sequence[str]], has_header: bool, page: int | None = None
     ) -> None:
         """One line a row."""
-        lines = [line for row in rows if (line := self._row(row)).strip(CELL_BORDER)]
+        lines = [line for row in rows if (line := self._row(row)).strip(" |")]
         header = lines[0] if has_header and len(lines) > 1 else ""
         self._append("\n".join(lines), page, header, is_new=True)
 
@@ -69,7 +69,7 @@ class DocumentBuilder:
         )
 
     def _row(self, cells: Sequence[str]) -> str:
-        return CELL_BORDER.join(" ".join(self._clean(cell).split()) for cell in cells)
+        return CELL_BORDER.join(" ".join(self._clean(cell).split()) for cell in cells).strip()
 
     def _clean(self, text: str) -> str:
         clean = cleaned(text)

@@ -1,4 +1,4 @@
-"""Which older encoding a text is written in: by its letters, among those that people's files have."""
+"""Which older encoding a text is written in: by its letters, among those that files have."""
 
 from __future__ import annotations
 

@@ -35,7 +35,6 @@ def read_markdown(source: Source) -> Document:
         raise Refused("skipped: empty")
     marks = tuple(markdown_marks(text, Headings()))
     titles = [mark.headings[0] for mark in marks if mark.headings]
-    notices = lines.notices + ((f"{hidden} characters of comments left out",) if hidden else ())
     return Document(
         "markdown",
         text,
@@ -43,7 +42,7 @@ def read_markdown(source: Source) -> Document:
         title=_front_title(text) or (titles[0] if titles else ""),
         has_lines=True,
         hidden_characters=lines.hidden + hidden,
-        notices=notices,
+        notices=lines.notices,
     )
 
 

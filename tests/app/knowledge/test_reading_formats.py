@@ -89,6 +89,7 @@ PAGE = """<!doctype html><html><head><title>A  page</title><style>p{}</style></h
   b</pre>
 <table><caption>Prices</caption><tr><th>what</th><th>price</th></tr><tr><td>tin</td><td>3</td></tr>
 <tr><td>pan <i>big</i></td><td>9</td></tr></table>
+<table><tr><th></th><th>warm</th><th></th></tr><tr><td></td><td>cold cell</td><td></td></tr></table>
 <table><tr><td><h3>Side</h3><p>nested text</p></td></tr></table>
 <h1>End</h1>last words</body></html>"""
 
@@ -106,6 +107,7 @@ def test_a_page_gives_what_its_reader_sees(tmp_path: Path) -> None:
     assert section_at(document, "soap").headings == ("Oven", "Care")
     row = section_at(document, "pan big | 9")
     assert (row.header, row.headings) == ("what | price", ("Oven", "Care"))
+    assert section_at(document, "cold cell").header == "| warm |"
     assert section_at(document, "nested text").headings == ("Oven", "Care", "Side")
     assert section_at(document, "last words").headings == ("End",)
 
