@@ -30,7 +30,7 @@ from app.knowledge.index_file import locks_of
 from app.knowledge.passage import Retrieved
 from app.knowledge.reading_child import ReadingChild
 from app.knowledge.root_reading import Stopped
-from app.knowledge.states import INDEXED, FileState, Status, SyncProgress, SyncReport
+from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from app.knowledge.sync import Sync
 from app.knowledge.texts import put_texts
 from app.knowledge.vectors import Vectors
@@ -249,7 +249,7 @@ class KnowledgeBase:
                 done,
                 **asdict(run.counts),
                 missing_roots=tuple(run.missing_roots),
-                unfinished=tuple(each for each in self.files() if each.state != INDEXED),
+                unfinished=tuple(base_status.files(self.index, unfinished=True)),
             )
 
     def _until_closed(self, report: Report) -> Report:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.knowledge.index import Index
-from app.knowledge.states import FileState, Status
+from app.knowledge.states import INDEXED, FileState, Status
 from app.knowledge.stored_chunks import path_of, shown
 
 COUNTS = "SELECT count(*), count(content_id) FROM files"
@@ -40,10 +40,11 @@ def status(name: str, roots: Sequence[Path], index: Index, is_syncing: bool) -> 
     )
 
 
-def files(index: Index) -> list[FileState]:
-    """By name."""
+def files(index: Index, unfinished: bool = False) -> list[FileState]:
+    """By name; only those that are not `indexed` where asked."""
     with index.read() as connection:
-        rows = connection.execute(FILES).fetchall()
+        condition = "WHERE state <> ?" if unfinished else "WHERE ? <> ''"
+        rows = connection.execute(f"{FILES} {condition}", (INDEXED,)).fetchall()
     found = [
         FileState(
             shown(root, relative),

@@ -17,6 +17,8 @@ from app.knowledge.states import SKIPPED
 class Scan:
     """What a walk through one root found."""
 
+    known: dict[bytes, FileRecord]
+    """The files as the index had them, by path relative to the root."""
     to_read: list[FoundFile] = field(default_factory=list)
     """New, changed, or in doubt."""
     left_out: list[FileRecord] = field(default_factory=list)
@@ -33,7 +35,7 @@ def scan(
     root: Path, known: dict[bytes, FileRecord], device: int | None, ours: tuple[Path, ...]
 ) -> Scan:
     """`device`: that the root lay on last time. `ours`: folders that hold no documents."""
-    result = Scan()
+    result = Scan(known)
     seen: set[bytes] = set()
     closed: list[bytes] = []
     try:

@@ -73,13 +73,12 @@ class Sync:
 
     def _update(self, root: Path, root_id: int, found: Scan) -> None:
         """What is gone goes first: it must not be found any more while new files are read."""
-        known = self._catalogue.files(root_id)
         for batch in batches(found.gone):
             self._catalogue.remove(root_id, batch)
-            self.counts.removed += sum(known[relative].hash is not None for relative in batch)
+            self.counts.removed += sum(found.known[relative].hash is not None for relative in batch)
         for left_out in found.left_out:
             self._catalogue.put(root_id, left_out)
-        reading = RootReading(self._catalogue, self._child, root, root_id, known, self.counts)
+        reading = RootReading(self._catalogue, self._child, root, root_id, found.known, self.counts)
         files: Sequence[FoundFile] = found.to_read
         for _ in range(READ_TRIES):
             reading.read(files, self._tell)

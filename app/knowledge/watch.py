@@ -19,9 +19,9 @@ from app.knowledge.states import SyncProgress, SyncReport
 
 T = TypeVar("T")
 
-REST_SHARE = 2.0
-"""A sync that took a second is followed by two seconds of rest: a file that is written all the time
-takes a third of one core at most.
+REST_SHARE = 1.0
+"""A sync that took a second is followed by a second of rest: a file that is written all the time
+takes half of one core at most.
 """
 BUSY_SECONDS = 2.0
 TROUBLE_SECONDS = 30.0
