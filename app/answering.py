@@ -6,13 +6,12 @@ the exit status of an answer and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 from app.console import Console
 from app.exit_codes import exit_code
 from app.interrupt import Interruption
-from app.knowledge.sources import Citation
+from app.knowledge.places import source_lines
 from app.result import error_object, result_object
 from app.session import Answered, Events, Saved, Searching, Session, SessionEvent
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress
@@ -106,15 +105,6 @@ def reading(event: PromptProgress) -> str:
         seconds = (event.total - event.done) / event.tokens_per_s
         text += f" · {seconds:.0f} s left"
     return text
-
-
-def source_lines(citations: Sequence[Citation]) -> Iterator[str]:
-    """`[1] handbook.pdf p. 12`, one line a source."""
-    for one in citations:
-        doubt = (
-            "" if one.supported else " · unsupported: the passage does not say it in these words"
-        )
-        yield f"[{one.number}] {one.place}{doubt}"
 
 
 def ending(event: Answered) -> tuple[str, ...]:

@@ -14,14 +14,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from app.branches import other_branches, path_to
+from app.knowledge.places import source_lines
+from app.knowledge.sources import Citation, Sources
 from app.sanitize import single_line
 from app.store.conversation import Chat, Message
 from app.store.history import History
+from app.store.rows import Cited, as_path, storable
 from engine.errors import UsageError
 
 FORMAT = "localchat.chat"
-VERSION = 2
-"""Version 1 had one branch: neither `parent` nor `current`, each message under the one before."""
+VERSION = 3
+"""Version 1 had one branch: neither `parent` nor `current`, each message under the one before.
+Version 2 had no documents: neither `sources` nor `citations` nor `said`.
+"""
 
 START_LENGTH = 60
 """Characters of a message that name a branch in Markdown."""
@@ -37,11 +42,14 @@ class PortableMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     created: float = 0.0
     parent: Place | msgspec.UnsetType | None = msgspec.UNSET
     """Place of an earlier message in the document; None: a first message; unset: the one before."""
+    sources: Sources | None = None
+    citations: Annotated[tuple[Citation, ...], msgspec.Meta(max_length=1000)] = ()
+    said: Text = ""
 
 
 class PortableChat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: Literal["localchat.chat"]
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     title: Annotated[str, msgspec.Meta(max_length=10_000)]
     messages: Annotated[tuple[PortableMessage, ...], msgspec.Meta(max_length=100_000)]
     system: Text | None = None
@@ -79,10 +87,27 @@ def as_document(whole: WholeChat) -> dict[str, Any]:
                 "reasoning": message.reasoning,
                 "created": message.created,
                 "parent": places.get(message.parent_id or 0),
+                **documents_of(message),
             }
             for message in whole.messages
         ],
     }
+
+
+def documents_of(message: Message) -> dict[str, Any]:
+    """What a message has to do with documents, where it has; names of files as text."""
+    found = {
+        "sources": message.sources,
+        "citations": message.citations,
+        "said": message.said,
+    }
+    return {name: exported(value) for name, value in found.items() if value}
+
+
+def exported(value: Any) -> Any:
+    """As JSON has it. A byte of a file's name that is no text becomes a replacement mark."""
+    plain = msgspec.to_builtins(value, enc_hook=str)
+    return json.loads(storable(json.dumps(plain, ensure_ascii=False)))
 
 
 def as_markdown(whole: WholeChat) -> str:
@@ -100,7 +125,9 @@ def as_markdown(whole: WholeChat) -> str:
 
 
 def turn_markdown(message: Message) -> str:
-    return f"## {'You' if message.role == 'user' else 'Answer'}\n\n{message.text}"
+    heading = f"## {'You' if message.role == 'user' else 'Answer'}"
+    sources = "\n".join(f"- {line}" for line in source_lines(message.citations))
+    return "\n\n".join(part for part in (heading, message.text, sources) if part)
 
 
 def branch_heading(first: Message, parent: Message | None) -> str:
@@ -116,7 +143,7 @@ def branch_heading(first: Message, parent: Message | None) -> str:
 def read_document(data: bytes) -> PortableChat:
     """A checked document; UsageError says where it is wrong."""
     try:
-        document = msgspec.convert(json.loads(data), PortableChat)
+        document = msgspec.convert(json.loads(data), PortableChat, dec_hook=as_path)
     except (msgspec.ValidationError, ValueError, RecursionError) as error:
         raise refused(str(error)) from error
     for place, message in enumerate(document.messages):
@@ -157,7 +184,11 @@ def store_message(
     history: History, chat_id: int, parent: int | None, message: PortableMessage
 ) -> int:
     if message.role == "user":
-        return history.add_user(chat_id, parent, message.text).id
+        question = history.add_user(chat_id, parent, message.text)
+        if message.sources is not None:
+            history.set_sources(question.id, message.sources)
+        return question.id
     answer = history.begin_answer(chat_id, parent)
-    history.finish_answer(answer.id, "complete", message.text, message.reasoning)
+    cited = Cited(message.citations, message.said) if message.citations or message.said else None
+    history.finish_answer(answer.id, "complete", message.text, message.reasoning, cited=cited)
     return answer.id

@@ -107,6 +107,8 @@ def _print(found: list[ChatSummary], args: argparse.Namespace, console: Console)
 
 
 def _show(session: Session, words: list[str], args: argparse.Namespace, console: Console) -> int:
+    from app.knowledge.places import source_lines
+
     chat = session.history.chat(one_id(words, "show"))
     messages = session.history.path(chat.id)
     if args.json:
@@ -118,6 +120,8 @@ def _show(session: Session, words: list[str], args: argparse.Namespace, console:
         who = "You" if message.role == "user" else "Answer"
         state = "" if message.status == "complete" else f", {message.status}"
         console.line(f"\n[{message.id}] {who}{state}:\n{message.text}")
+        for line in source_lines(message.citations):
+            console.line(line)
         if (error := error_of(message)) is not None:
             reason = " ".join(part for part in (error.title, error.text, error.next_step) if part)
             console.line(f"({reason})")
@@ -130,6 +134,8 @@ def error_of(message: Message) -> ErrorInfo | None:
 
 
 def message_object(message: Message) -> dict[str, Any]:
+    from app.portable import documents_of
+
     error = error_of(message)
     return {
         "id": message.id,
@@ -140,6 +146,7 @@ def message_object(message: Message) -> dict[str, Any]:
         "status": message.status,
         "created": message.created,
         "error": None if error is None else asdict(error),
+        **documents_of(message),
     }
 
 

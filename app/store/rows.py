@@ -113,12 +113,13 @@ def unpack(text: str | None, kind: type[Kind]) -> Kind | None:
     if text is None:
         return None
     try:
-        return msgspec.convert(json.loads(text), kind, dec_hook=_as_path)
+        return msgspec.convert(json.loads(text), kind, dec_hook=as_path)
     except (ValueError, RecursionError, msgspec.ValidationError):
         return None
 
 
-def _as_path(kind: type, value: object) -> object:
+def as_path(kind: type, value: object) -> object:
+    """msgspec's hook for paths."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise NotImplementedError(kind)

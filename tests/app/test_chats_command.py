@@ -126,7 +126,9 @@ def test_markdown_holds_the_words(home: Path) -> None:
         "[]",
         "{",
         "[" * 100_000,
-        '{"format": "localchat.chat", "version": 3, "title": "", "messages": []}',
+        '{"format": "localchat.chat", "version": 4, "title": "", "messages": []}',
+        '{"format": "localchat.chat", "version": 3, "title": "", "messages": [{"role": "user",'
+        ' "text": "x", "sources": {"base": 1}}]}',
         '{"format": "localchat.chat", "version": 2, "title": "", "messages": [], "current": 0}',
         '{"format": "localchat.chat", "version": 2, "title": "", "messages": [{"role": "user",'
         ' "text": "x", "parent": 0}]}',

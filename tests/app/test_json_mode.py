@@ -12,6 +12,7 @@ import pytest
 
 from app.console import Console
 from app.json_mode import JsonMode
+from app.knowledge.passage import Retrieved
 from app.line_options import option_pairs
 from app.paths import Paths
 from app.session import Session
@@ -19,6 +20,7 @@ from app.settings import Settings
 from app.store.history import History
 from engine.errors import UsageError
 from engine.messages import Loaded, LoadProgress
+from tests.app.fake_base import FakeBase, passage
 from tests.app.fake_client import FakeClient, answers, dies_after, loaded_model
 
 FIELDS = {
@@ -219,3 +221,37 @@ def test_options_mean_the_same_in_both_forms() -> None:
     assert pairs == ["temperature=0.5", "flash=on", "stop=a=b", "stop=", "ctx=auto"]
     with pytest.raises(UsageError):
         option_pairs(["temperature=1"])
+
+
+def test_a_line_chooses_the_knowledge_base_of_the_lines_after_it(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = FakeBase(Retrieved((passage("The fee is 40 euros.", "fees.md"),)))
+    monkeypatch.setattr(script.session.knowledge, "get", lambda name: base)
+    script.client.script = answers("40 euros [1].")
+    chosen, first, left, second = script.say(
+        {"kb": "work"}, {"user": "What is the fee?"}, {"kb": None}, {"user": "What is the fee?"}
+    )
+    assert (chosen, left) == ({"kb": "work"}, {"kb": None})
+    (citation,) = first["citations"]
+    assert citation == {
+        "number": 1,
+        "place": "fees.md:1",
+        "path": "/docs/fees.md",
+        "page": None,
+        "first_line": 1,
+        "last_line": 1,
+        "start": 0,
+        "end": 20,
+        "supported": True,
+        "named": True,
+    }
+    assert second["citations"] == []
+    assert len(base.asked) == 1
+    (wrong,) = script.say({"kb": 3})
+    assert wrong["error"]["code"] == "usage"
+    # Nothing can be asked of a base that does not exist.
+    monkeypatch.undo()
+    (missing,) = script.say({"kb": "nothing"})
+    assert missing["error"]["code"] == "usage"
+    assert "nothing" in missing["error"]["message"]
