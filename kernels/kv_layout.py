@@ -15,9 +15,11 @@ Shapes of a layer's parts, `Hkv` KV heads of size `D`:
 | k8v4 | int8 [Hkv, BS, D] | bytes [Hkv, D, BS / 2]: token n low, token n + BS / 2 high |
 | q4 | bytes [Hkv, BS, D / 2]: dim d low, dim d + D / 2 high | as k8v4 |
 
-Scales are fp16: [Hkv, BS] for each of K and V stored in 8 bits; a 4-bit K has one per 32 dims,
-[Hkv, BS, ceil(D / 32)]; a 4-bit V has a scale and a zero, [Hkv, BS] each. Integers of K are kept
-after a Hadamard rotation (`hadamard.py`), and so are 4-bit integers of V.
+Scales are fp16: [Hkv, P, BS] for each of K and V in 8 bits, P equal parts of a head: one, or those
+of 64 dims in heads wider than 128; a 4-bit K has one per 32 dims, [Hkv, BS, ceil(D / 32)]; a 4-bit
+V has a scale and a zero, [Hkv, P, BS] each. Integers of K are kept after a Hadamard rotation
+(`hadamard.py`), and so are 4-bit integers of V. fp8 is not: it has room for outliers, and a
+rotation would make them everyone's.
 """
 
 from __future__ import annotations
@@ -30,6 +32,11 @@ SCALE_BYTES = 2
 BLOCK_TOKENS = 64
 K_GROUP = 32
 """Dims that share a scale of a 4-bit K."""
+PART_DIMS = 64
+WIDE_HEAD = 128
+"""Heads of more dims have a scale for every part of `PART_DIMS`: the more dims share one, the
+larger its steps. Models of 256 dims need it to lose about as little as those of 64.
+"""
 
 VALUE_BITS = {"f32": 32, "f16": 16, "bf16": 16, "int8": 8, "fp8": 8, "int4": 4}
 
@@ -66,6 +73,12 @@ KV_FORMATS = {
         KVFormat("q4", "int4", "int4"),
     )
 }
+
+
+def scale_parts(head_size: int) -> int:
+    """Equal parts of a head that are scaled each for itself."""
+    is_wide = head_size > WIDE_HEAD and head_size % PART_DIMS == 0
+    return head_size // PART_DIMS if is_wide else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,12 @@ class KVLayout:
         return tuple(found)
 
     @property
+    def scale_parts(self) -> int:
+        """Parts of a head that are scaled each for itself; 1 where nothing is scaled."""
+        is_scaled = {self.format.k, self.format.v} & {"int8", "fp8", "int4"}
+        return scale_parts(self.head_size) if is_scaled else 1
+
+    @property
     def record_bytes(self) -> int:
         sizes = (-(-size // PART_ALIGNMENT) * PART_ALIGNMENT for size in self._sizes())
         return self.layers * sum(sizes)
@@ -127,8 +146,10 @@ class KVLayout:
         values = rows * self.head_size
         k = values * VALUE_BITS[self.format.k] // 8
         v = values * VALUE_BITS[self.format.v] // 8
-        groups = {"int8": 1, "fp8": 1, "int4": -(-self.head_size // K_GROUP)}
+        parts = self.scale_parts
+        groups = {"int8": parts, "fp8": parts, "int4": -(-self.head_size // K_GROUP)}
         k_scale = rows * groups.get(self.format.k, 0) * SCALE_BYTES
-        v_scale = rows * SCALE_BYTES if self.format.v in ("int8", "fp8", "int4") else 0
-        v_zero = rows * SCALE_BYTES if self.format.v == "int4" else 0
+        of_v = rows * parts * SCALE_BYTES
+        v_scale = of_v if self.format.v in ("int8", "fp8", "int4") else 0
+        v_zero = of_v if self.format.v == "int4" else 0
         return k, v, k_scale, v_scale, v_zero

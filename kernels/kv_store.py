@@ -87,8 +87,12 @@ def _codes_v(v: Tensor, kind: str) -> Codes:
 def _store_k(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Tensor) -> None:
     values = pack_halves(codes.values) if kind == "int4" else codes.values
     _bits(views.k)[block, :, offset] = _bits(values)
-    if views.k_scale is not None and codes.scale is not None:
+    if views.k_scale is None or codes.scale is None:
+        return
+    if kind == "int4":
         views.k_scale[block, :, offset] = codes.scale
+    else:
+        views.k_scale[block, :, :, offset] = codes.scale
 
 
 def _store_v(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Tensor) -> None:
@@ -99,9 +103,9 @@ def _store_v(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Ten
     else:
         views.v[block, :, offset] = codes.values
     if views.v_scale is not None and codes.scale is not None:
-        views.v_scale[block, :, offset] = codes.scale
+        views.v_scale[block, :, :, offset] = codes.scale
     if views.v_zero is not None and codes.zero is not None:
-        views.v_zero[block, :, offset] = codes.zero
+        views.v_zero[block, :, :, offset] = codes.zero
 
 
 def _store_nibbles(view: Tensor, codes: Tensor, block: Tensor, offset: Tensor) -> None:
@@ -118,19 +122,19 @@ def _numbers_k(views: KVViews, kind: str, blocks: Tensor, tokens: slice) -> Tens
     values = _rows(views.k, blocks, tokens)
     if views.k_scale is None:
         return values.float()
-    scale = _rows(views.k_scale, blocks, tokens)
     if kind == "int4":
+        scale = _rows(views.k_scale, blocks, tokens)
         return dequantize_groups(unpack_halves(values), scale)
-    return dequantize(values, scale)
+    return dequantize(values, _columns(views.k_scale, blocks, tokens))
 
 
 def _numbers_v(views: KVViews, kind: str, blocks: Tensor, tokens: slice) -> Tensor:
     if views.v_scale is None:
         return _rows(views.v, blocks, tokens).float()
-    scale = _rows(views.v_scale, blocks, tokens)
+    scale = _columns(views.v_scale, blocks, tokens)
     if views.v_zero is None:
         return dequantize(_columns(views.v, blocks, tokens), scale)
-    zero = _rows(views.v_zero, blocks, tokens)
+    zero = _columns(views.v_zero, blocks, tokens)
     packed = _bits(views.v)[blocks]
     values = unpack_halves(packed).permute(1, 0, 3, 2).flatten(1, 2)[:, tokens]
     return dequantize_range(values, scale, zero)

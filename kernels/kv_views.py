@@ -36,13 +36,13 @@ def kv_views(pool: KVPool, layer: int) -> KVViews:
     layout = pool.layout
     parts, kind = layout.parts[layer], layout.format
     heads, block, size = layout.kv_heads, layout.block, layout.head_size
-    groups = (-(-size // K_GROUP),) if kind.k == "int4" else ()
+    of_k = (block, -(-size // K_GROUP)) if kind.k == "int4" else (layout.scale_parts, block)
     return KVViews(
         k=_view(pool, parts.k, DTYPES[kind.k], _k_shape(kind.k, heads, block, size)),
         v=_view(pool, parts.v, DTYPES[kind.v], _v_shape(kind.v, heads, block, size)),
-        k_scale=_scales(pool, parts.k_scale, (heads, block, *groups)),
-        v_scale=_scales(pool, parts.v_scale, (heads, block)),
-        v_zero=_scales(pool, parts.v_zero, (heads, block)),
+        k_scale=_scales(pool, parts.k_scale, (heads, *of_k)),
+        v_scale=_scales(pool, parts.v_scale, (heads, layout.scale_parts, block)),
+        v_zero=_scales(pool, parts.v_zero, (heads, layout.scale_parts, block)),
     )
 
 

@@ -56,6 +56,11 @@ in 4 warps take the fewest instructions a row and key.
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
 """Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
 
+PREFILL_WIDE_PACKED = PrefillTile(rows=64, keys=16)
+"""The same of 8 bits, whose parts are scaled each: 32 keys spill (251 registers on 12.0, 188 on
+9.0).
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
@@ -95,7 +100,7 @@ def splitting_for(size: int, rows: int = 1) -> Splitting:
 def tile_for(size: int, is_packed: bool, capability: Capability | None = None) -> PrefillTile:
     """For heads of `size` dims, `is_packed`: of 8-bit K."""
     if size > 128:
-        return PREFILL_WIDE
+        return PREFILL_WIDE_PACKED if is_packed else PREFILL_WIDE
     if size > 64 and is_packed:
         return PREFILL_PACKED
     return generation(capability).prefill

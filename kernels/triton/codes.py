@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kernels.kv_codes import FP8_MAX, INT4_BIAS, INT8_MAX, RANGE_SHARES, UINT4_MAX
+from kernels.kv_codes import FP8_MAX, FP8_SHARES, INT4_BIAS, INT8_MAX, RANGE_SHARES, UINT4_MAX
 
 TOP8 = tl.constexpr(INT8_MAX)
 TOP_FP8 = tl.constexpr(FP8_MAX)
@@ -22,6 +22,8 @@ TOP4 = tl.constexpr(UINT4_MAX)
 HALF_MAX = tl.constexpr(65504.0)
 ROUNDER = tl.constexpr(12582912.0)
 """1.5 * 2^23: adding and subtracting it rounds to the nearest even integer."""
+FP8_SHARE = tl.constexpr(FP8_SHARES)
+FP8_SHARE_COUNT = tl.constexpr(len(FP8_SHARES))
 SHARE_COUNT = tl.constexpr(len(RANGE_SHARES))
 SHARE_STEP = tl.constexpr(RANGE_SHARES[0] - RANGE_SHARES[1])
 
@@ -46,10 +48,31 @@ def divided(x, scale):
 
 
 @triton.jit
-def codes8(x, TOP: tl.constexpr):
-    """Numbers within +-TOP, not rounded, and an fp16 scale per row."""
-    scale = half(tl.div_rn(tl.max(tl.abs(x), 1), TOP * 1.0))
-    return tl.minimum(tl.maximum(divided(x, scale), -TOP), TOP), scale
+def int8_codes(x):
+    """int8 codes and an fp16 scale per row."""
+    scale = half(tl.div_rn(tl.max(tl.abs(x), 1), TOP8 * 1.0))
+    codes = rounded(tl.minimum(tl.maximum(divided(x, scale), -TOP8), TOP8))
+    return codes.to(tl.int8), scale
+
+
+@triton.jit
+def fp8_codes(x):
+    """e4m3 codes and an fp16 scale per row."""
+    largest = tl.max(tl.abs(x), 1)
+    best = tl.full(largest.shape, float("inf"), tl.float32)
+    codes = tl.zeros(x.shape, tl.float32)
+    scale = tl.zeros(largest.shape, tl.float16)
+    for i in tl.static_range(FP8_SHARE_COUNT):
+        tried_scale = half(tl.div_rn(largest * FP8_SHARE[i], TOP_FP8 * 1.0))
+        tried = tl.minimum(tl.maximum(divided(x, tried_scale), -TOP_FP8), TOP_FP8)
+        tried = tried.to(tl.float8e4nv).to(tl.float32)
+        away = tried * tried_scale.to(tl.float32)[:, None] - x
+        error = tl.sum(away * away, 1)
+        better = error < best
+        best = tl.where(better, error, best)
+        codes = tl.where(better[:, None], tried, codes)
+        scale = tl.where(better, tried_scale, scale)
+    return codes.to(tl.float8e4nv), scale
 
 
 @triton.jit

@@ -22,7 +22,7 @@ from kernels.kv_views import kv_views
 from kernels.tiles import Splitting, splitting_for
 from kernels.triton.limits import lacking
 from kernels.triton.packed_keys import attend_packed_keys
-from kernels.triton.paged_keys import attend_keys
+from kernels.triton.paged_keys import attend_keys, loaded_parts, store_parts
 from kernels.triton.splits import (
     Partial,
     keys_of_split,
@@ -44,7 +44,8 @@ def decode_attention_kernel(
     p_first_row, p_lengths, p_table, p_partial, p_weight,
     table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,
     HEADS: tl.constexpr, GROUP: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
-    BLOCK: tl.constexpr, ROWS: tl.constexpr, WINDOW: tl.constexpr, HAS_CAP: tl.constexpr,
+    PARTS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    WINDOW: tl.constexpr, HAS_CAP: tl.constexpr,
     K_KIND: tl.constexpr, V_KIND: tl.constexpr,
     SPLITS: tl.constexpr, LEAST: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
@@ -58,35 +59,31 @@ def decode_attention_kernel(
         return
     COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" else tl.bfloat16
     r = tl.arange(0, ROWS)
-    d = tl.arange(0, WIDTH)
     token = r // GROUP
     position = length - new + token
     row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % GROUP
     m_row = token < new
-    m_dim = d < SIZE
-    q = tl.load(p_q + row[:, None] * SIZE + d[None, :], mask=m_row[:, None] & m_dim, other=0.0)
-    q = q.to(COMPUTED)
     p_table += i_b.to(tl.int64) * table_step
+    # 4-bit K is read in halves of its dims.
+    Q_PARTS: tl.constexpr = 2 if K_KIND == "int4" else PARTS
+    Q_WIDTH: tl.constexpr = SIZE // 2 if K_KIND == "int4" else WIDTH
+    p_rows = p_q + row[:, None] * SIZE
+    q = loaded_parts(p_rows, m_row[:, None], COMPUTED, SIZE, Q_WIDTH, Q_PARTS)
     if V_KIND == "int4":
-        q_low, q_high = q, q
-        if K_KIND == "int4":
-            p_half = p_q + row[:, None] * SIZE + tl.arange(0, SIZE // 2)[None, :]
-            q_low = tl.load(p_half, mask=m_row[:, None], other=0.0).to(COMPUTED)
-            q_high = tl.load(p_half + SIZE // 2, mask=m_row[:, None], other=0.0).to(COMPUTED)
         weight, out = attend_packed_keys(
-            q, q_low, q_high, position, low, start, end, length, i_kv,
+            q, position, low, start, end, length, i_kv,
             p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_table,
             k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-            ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, K_KIND, TILE, STAGES,
+            ROWS, SIZE, WIDTH, PARTS, BLOCK, WINDOW, HAS_CAP, K_KIND, TILE, STAGES,
         )  # fmt: skip
     else:
         weight, out = attend_keys(
             q, position, low, start, end, length, i_kv, p_k, p_v, p_k_scale, p_v_scale, p_table,
             k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-            ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+            ROWS, SIZE, WIDTH, PARTS, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
         )  # fmt: skip
-    p_rows = p_partial + row[:, None] * (SPLITS * SIZE) + i_split * SIZE + d[None, :]
-    tl.store(p_rows, out, mask=m_row[:, None] & m_dim[None, :])
+    p_rows = p_partial + row[:, None] * (SPLITS * SIZE) + i_split * SIZE
+    store_parts(p_rows, out, m_row[:, None], SIZE, PARTS)
     tl.store(p_weight + row * SPLITS + i_split, weight, mask=m_row)
 
 
@@ -138,6 +135,7 @@ def decode_attention(
     partial = partial or partial_results(q, plan.count)
     out = torch.empty_like(q) if out is None else out
     batch = lengths.shape[0]
+    parts = layout.scale_parts
     shared = {
         "p_first_row": first_row,
         "p_lengths": lengths,
@@ -145,7 +143,6 @@ def decode_attention(
         "p_weight": partial.weight,
         "HEADS": heads,
         "SIZE": size,
-        "WIDTH": triton.next_power_of_2(size),
         "WINDOW": window or 0,
         "SPLITS": plan.count,
         "LEAST": plan.least,
@@ -167,6 +164,8 @@ def decode_attention(
         scale=scale,
         cap=cap or 0.0,
         GROUP=group,
+        WIDTH=triton.next_power_of_2(size // parts),
+        PARTS=parts,
         BLOCK=layout.block,
         ROWS=max(LEAST_ROWS, triton.next_power_of_2(rows * group)),
         HAS_CAP=cap is not None,
@@ -178,6 +177,7 @@ def decode_attention(
     )
     merge_kernel[(rows, heads, batch)](
         p_out=out,
+        WIDTH=triton.next_power_of_2(size),
         ROTATES_V=layout.format.rotates_v,
         num_warps=merge_warps(size),
         **shared,

@@ -12,6 +12,8 @@ zeros, and so would the rounding not: what it took from a weight is added back, 
 # Triton publishes no types, and reads annotations of kernels as its own.
 # mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
 # mypy: disallow-untyped-calls=False
+# Triton joins tuples and doesn't unpack them.
+# ruff: noqa: RUF005
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ import triton.language as tl
 
 from kernels.kv_codes import INT4_BIAS
 from kernels.kv_layout import K_GROUP
-from kernels.triton.paged_keys import UNSEEN, loaded, scales, seen_scores
+from kernels.triton.paged_keys import (
+    UNSEEN,
+    loaded,
+    means,
+    products,
+    scales,
+    seen_scores,
+    zero_parts,
+)
 
 GROUP_DIMS = tl.constexpr(K_GROUP)
 BIAS = tl.constexpr(INT4_BIAS)
@@ -36,28 +46,19 @@ def _widened(codes, scale, KEYS: tl.constexpr, DIMS: tl.constexpr):
 
 
 @triton.jit
-def _products8(
-    q, p_k, p_scale, row, m_key, SIZE: tl.constexpr, WIDTH: tl.constexpr
-):  # fmt: skip
-    """q times keys, `row` [KEYS] of each from the head's first: [ROWS, KEYS]."""
-    d = tl.arange(0, WIDTH)
-    k = loaded(p_k[:, None] + row[:, None] * SIZE + d[None, :], (d < SIZE)[None, :], WIDTH == SIZE)
-    return tl.dot(q, tl.trans(k.to(q.dtype))) * scales(p_scale + row, m_key)[None, :]
-
-
-@triton.jit
 def _products4(
-    q_low, q_high, p_k, p_scale, row, m_key, KEYS: tl.constexpr, SIZE: tl.constexpr
+    q, p_k, p_scale, token, m_key, KEYS: tl.constexpr, SIZE: tl.constexpr
 ):  # fmt: skip
+    """Halves of q times keys, `token` [KEYS] of the block of each: [ROWS, KEYS]."""
     HALF: tl.constexpr = SIZE // 2
     GROUPS: tl.constexpr = SIZE // GROUP_DIMS
-    packed = tl.load(p_k[:, None] + row[:, None] * HALF + tl.arange(0, HALF)[None, :])
+    packed = tl.load(p_k[:, None] + token[:, None] * HALF + tl.arange(0, HALF)[None, :])
     g = tl.arange(0, GROUPS // 2)
-    p_group = p_scale[:, None] + row[:, None] * GROUPS + g[None, :]
+    p_group = p_scale[:, None] + token[:, None] * GROUPS + g[None, :]
     low = _widened(packed & 15, scales(p_group, m_key[:, None]), KEYS, HALF)
     high = _widened(packed >> 4, scales(p_group + GROUPS // 2, m_key[:, None]), KEYS, HALF)
-    scores = tl.dot(q_low, tl.trans(low.to(q_low.dtype)))
-    return tl.dot(q_high, tl.trans(high.to(q_high.dtype)), scores)
+    scores = tl.dot(q[0], tl.trans(low.to(q[0].dtype)))
+    return tl.dot(q[1], tl.trans(high.to(q[1].dtype)), scores)
 
 
 @triton.jit
@@ -71,26 +72,77 @@ def _folded(weight, p_scale, p_zero, m_key, DTYPE: tl.constexpr):
 
 
 @triton.jit
+def _added(
+    out, w_first, w_second, p_bytes, p_scale, p_zero, m_first, m_second,
+    DTYPE: tl.constexpr, FIRST: tl.constexpr, SIZE: tl.constexpr, HALF_BLOCK: tl.constexpr,
+):  # fmt: skip
+    """out [ROWS, WIDTH] and the weighted codes of dims FIRST .., and what is added to each."""
+    d = FIRST + tl.arange(0, out.shape[1])
+    w_first, added_first = _folded(w_first, p_scale, p_zero, m_first, DTYPE)
+    w_second, added_second = _folded(
+        w_second, p_scale + HALF_BLOCK, p_zero + HALF_BLOCK, m_second, DTYPE
+    )
+    p_tile = p_bytes[None, :] + d[:, None] * HALF_BLOCK
+    packed = loaded(p_tile, (d < SIZE)[:, None], FIRST + out.shape[1] <= SIZE)
+    out = tl.dot(w_first, tl.trans((packed & 15).to(DTYPE)), out)
+    out = tl.dot(w_second, tl.trans((packed >> 4).to(DTYPE)), out)
+    return out, added_first + added_second
+
+
+@triton.jit
+def _sums(
+    out, shift, kept, w_first, w_second, p_bytes, p_scale, p_zero, m_first, m_second,
+    DTYPE: tl.constexpr, SIZE: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Parts of the sums of codes and of what is added to them, both `kept`, and these keys'."""
+    sums, added = _added(out[0] * kept[:, None], w_first, w_second, p_bytes, p_scale, p_zero,
+                         m_first, m_second, DTYPE, 0, SIZE, BLOCK // 2)  # fmt: skip
+    all_sums, shifts = (sums,), (shift[0] * kept + added,)
+    for i in tl.static_range(1, PARTS):
+        first = i * out[0].shape[1]
+        sums, added = _added(out[i] * kept[:, None], w_first, w_second, p_bytes,
+                             p_scale + i * BLOCK, p_zero + i * BLOCK, m_first, m_second,
+                             DTYPE, first, SIZE, BLOCK // 2)  # fmt: skip
+        all_sums, shifts = all_sums + (sums,), shifts + (shift[i] * kept + added,)
+    return all_sums, shifts
+
+
+@triton.jit
+def zero_rows(ROWS: tl.constexpr, PARTS: tl.constexpr):
+    parts = (tl.zeros((ROWS,), tl.float32),)
+    for _ in tl.static_range(1, PARTS):
+        parts = parts + (tl.zeros((ROWS,), tl.float32),)
+    return parts
+
+
+@triton.jit
+def _shifted(out, shift, PARTS: tl.constexpr):
+    found = (out[0] + shift[0][:, None],)
+    for i in tl.static_range(1, PARTS):
+        found = found + (out[i] + shift[i][:, None],)
+    return found
+
+
+@triton.jit
 def attend_packed_keys(
-    q, q_low, q_high, position, low, start, end, length, i_kv,
+    q, position, low, start, end, length, i_kv,
     p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_table,
     k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-    ROWS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    WINDOW: tl.constexpr, HAS_CAP: tl.constexpr, K_KIND: tl.constexpr,
+    ROWS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    BLOCK: tl.constexpr, WINDOW: tl.constexpr, HAS_CAP: tl.constexpr, K_KIND: tl.constexpr,
     TILE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """As `attend_keys`. TILE is a multiple of BLOCK; `q_low`, `q_high`: halves of q for 4-bit K."""
+    """As `attend_keys`. TILE is a multiple of BLOCK; for 4-bit K, q is its halves."""
     HALF_BLOCK: tl.constexpr = BLOCK // 2
     KEYS: tl.constexpr = TILE // 2
     K_BYTES: tl.constexpr = SIZE // 2 if K_KIND == "int4" else SIZE
-    K_SCALES: tl.constexpr = SIZE // GROUP_DIMS if K_KIND == "int4" else 1
-    d = tl.arange(0, WIDTH)
+    K_SCALES: tl.constexpr = SIZE // GROUP_DIMS if K_KIND == "int4" else PARTS
     n = tl.arange(0, KEYS)
     at = n % HALF_BLOCK
     best = tl.full((ROWS,), UNSEEN, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
-    shift = tl.zeros((ROWS,), tl.float32)
-    out = tl.zeros((ROWS, WIDTH), tl.float32)
+    out = zero_parts(ROWS, WIDTH, PARTS)
+    shift = zero_rows(ROWS, PARTS)
     for start_of_tile in tl.range(start, end, TILE, num_stages=STAGES):
         i_block = start_of_tile // BLOCK + n // HALF_BLOCK
         block = tl.load(p_table + tl.minimum(i_block, (length - 1) // BLOCK)).to(tl.int64)
@@ -100,14 +152,17 @@ def attend_packed_keys(
         second = first + HALF_BLOCK
         m_first = (first >= low) & (first < length)
         m_second = (second >= low) & (second < length)
+        late = at + HALF_BLOCK
         if K_KIND == "int4":
-            s_first = _products4(q_low, q_high, p_keys, p_k_scales, at, m_first, KEYS, SIZE)
-            s_second = _products4(
-                q_low, q_high, p_keys, p_k_scales, at + HALF_BLOCK, m_second, KEYS, SIZE
-            )
+            s_first = _products4(q, p_keys, p_k_scales, at, m_first, KEYS, SIZE)
+            s_second = _products4(q, p_keys, p_k_scales, late, m_second, KEYS, SIZE)
         else:
-            s_first = _products8(q, p_keys, p_k_scales, at, m_first, SIZE, WIDTH)
-            s_second = _products8(q, p_keys, p_k_scales, at + HALF_BLOCK, m_second, SIZE, WIDTH)
+            s_first = products(
+                q, p_keys + at * SIZE, p_k_scales, at, m_first, 1.0, SIZE, PARTS, BLOCK
+            )
+            s_second = products(
+                q, p_keys + late * SIZE, p_k_scales, late, m_second, 1.0, SIZE, PARTS, BLOCK
+            )
         s_first = seen_scores(s_first * scale, first, position, cap, WINDOW, HAS_CAP)
         s_second = seen_scores(s_second * scale, second, position, cap, WINDOW, HAS_CAP)
         new_best = tl.maximum(best, tl.maximum(tl.max(s_first, 1), tl.max(s_second, 1)))
@@ -116,17 +171,9 @@ def attend_packed_keys(
         kept = tl.exp2(best - new_best)
         best = new_best
         total = total * kept + tl.sum(w_first, 1) + tl.sum(w_second, 1)
-        row = block * v_scale_step + i_kv * BLOCK + at
-        p_scales, p_zeros = p_v_scale + row, p_v_zero + row
-        w_first, added_first = _folded(w_first, p_scales, p_zeros, m_first, q.dtype)
-        w_second, added_second = _folded(
-            w_second, p_scales + HALF_BLOCK, p_zeros + HALF_BLOCK, m_second, q.dtype
-        )
-        shift = shift * kept + added_first + added_second
-        p_bytes = p_v + (block * v_step + i_kv * (HALF_BLOCK * SIZE))[None, :]
-        p_bytes += d[:, None] * HALF_BLOCK + at[None, :]
-        packed = loaded(p_bytes, (d < SIZE)[:, None], WIDTH == SIZE)
-        out = out * kept[:, None]
-        out = tl.dot(w_first, tl.trans((packed & 15).to(q.dtype)), out)
-        out = tl.dot(w_second, tl.trans((packed >> 4).to(q.dtype)), out)
-    return best + tl.log2(total), (out + shift[:, None]) / total[:, None]
+        row = block * v_scale_step + i_kv * (BLOCK * PARTS) + at
+        p_bytes = p_v + block * v_step + i_kv * (HALF_BLOCK * SIZE) + at
+        out, shift = _sums(out, shift, kept, w_first, w_second, p_bytes,
+                           p_v_scale + row, p_v_zero + row, m_first, m_second,
+                           q[0].dtype, SIZE, PARTS, BLOCK)  # fmt: skip
+    return best + tl.log2(total), means(_shifted(out, shift, PARTS), total, PARTS)

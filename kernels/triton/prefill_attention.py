@@ -21,7 +21,7 @@ from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.tiles import PrefillTile, tile_for
 from kernels.triton.limits import lacking
-from kernels.triton.paged_keys import attend_keys
+from kernels.triton.paged_keys import attend_keys, loaded_parts, store_parts
 
 LEAST_TILE_ROWS = 64
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
@@ -32,8 +32,8 @@ def prefill_attention_kernel(
     p_q, p_k, p_v, p_k_scale, p_v_scale, p_first_row, p_lengths, p_table, p_out,
     table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,
     HEADS: tl.constexpr, GROUP: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr,
-    WIDTH: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, WINDOW: tl.constexpr,
-    HAS_CAP: tl.constexpr, K_KIND: tl.constexpr, V_KIND: tl.constexpr,
+    WIDTH: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    WINDOW: tl.constexpr, HAS_CAP: tl.constexpr, K_KIND: tl.constexpr, V_KIND: tl.constexpr,
     TILE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """PADDED: heads of a group, up to a power of two. Steps are elements, as for decode."""
@@ -49,12 +49,11 @@ def prefill_attention_kernel(
         return
     COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" else tl.bfloat16
     r = tl.arange(0, ROWS)
-    d = tl.arange(0, WIDTH)
     token = oldest + r // PADDED
     position = length - new + token
     row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % PADDED
-    m = ((token < new) & (r % PADDED < GROUP))[:, None] & (d < SIZE)[None, :]
-    q = tl.load(p_q + row[:, None] * SIZE + d[None, :], mask=m, other=0.0).to(COMPUTED)
+    m_row = ((token < new) & (r % PADDED < GROUP))[:, None]
+    q = loaded_parts(p_q + row[:, None] * SIZE, m_row, COMPUTED, SIZE, WIDTH, PARTS)
     low = 0
     if WINDOW > 0:
         low = tl.maximum(length - new + oldest - WINDOW + 1, 0)
@@ -63,9 +62,9 @@ def prefill_attention_kernel(
         q, position, low, low // TILE * TILE, end, length, i_kv,
         p_k, p_v, p_k_scale, p_v_scale, p_table + i_b.to(tl.int64) * table_step,
         k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-        ROWS, SIZE, WIDTH, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+        ROWS, SIZE, WIDTH, PARTS, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
     )  # fmt: skip
-    tl.store(p_out + row[:, None] * SIZE + d[None, :], out.to(p_out.dtype.element_ty), mask=m)
+    store_parts(p_out + row[:, None] * SIZE, out, m_row, SIZE, PARTS)
 
 
 def can_run(
@@ -105,6 +104,7 @@ def prefill_attention(
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     padded = triton.next_power_of_2(group)
+    parts = layout.scale_parts
     views = kv_views(pool, layer)
     out = torch.empty_like(q) if out is None else out
     grid = (triton.cdiv(rows, plan.rows // padded), layout.kv_heads, lengths.shape[0])
@@ -129,7 +129,8 @@ def prefill_attention(
         GROUP=group,
         PADDED=padded,
         SIZE=size,
-        WIDTH=triton.next_power_of_2(size),
+        WIDTH=triton.next_power_of_2(size // parts),
+        PARTS=parts,
         BLOCK=layout.block,
         ROWS=plan.rows,
         WINDOW=window or 0,

@@ -19,7 +19,7 @@ from kernels.kv_layout import K_GROUP, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.qkv_store import Biases, HeadNorms
-from kernels.triton.codes import TOP8, TOP_FP8, codes4, codes8, range_codes4, rounded
+from kernels.triton.codes import codes4, fp8_codes, int8_codes, range_codes4
 from kernels.triton.limits import lacking
 from kernels.triton.rotation import rotated
 
@@ -70,23 +70,33 @@ def _turned(
 
 
 @triton.jit
+def _codes8(x, PARTS: tl.constexpr, KIND: tl.constexpr):
+    """Codes like x [ROWS, WIDTH] and scales [ROWS, PARTS]."""
+    ROWS: tl.constexpr = x.shape[0]
+    parts = tl.reshape(x, (ROWS * PARTS, x.shape[1] // PARTS))
+    if KIND == "int8":
+        codes, scale = int8_codes(parts)
+    else:
+        codes, scale = fp8_codes(parts)
+    return tl.reshape(codes, x.shape), tl.reshape(scale, (ROWS, PARTS))
+
+
+@triton.jit
 def _store_k(
     x, p_k, p_scale, head, offset,
-    HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    KIND: tl.constexpr, ROWS: tl.constexpr,
+    HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    BLOCK: tl.constexpr, KIND: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """x [ROWS, WIDTH] to token `offset` of the block at `p_k`, its scales at `p_scale`."""
     d = tl.arange(0, WIDTH)
     row = head * BLOCK + offset
+    part = (head[:, None] * PARTS + tl.arange(0, PARTS)[None, :]) * BLOCK + offset
     m_head = head < HEADS
     m = m_head[:, None] & (d < SIZE)[None, :]
     if KIND == "int8" or KIND == "fp8":
-        TOP: tl.constexpr = TOP8 if KIND == "int8" else TOP_FP8
-        codes, scale = codes8(x, TOP)
-        if KIND == "int8":
-            codes = rounded(codes)
-        tl.store(p_k + row[:, None] * SIZE + d[None, :], codes.to(p_k.dtype.element_ty), mask=m)
-        tl.store(p_scale + row, scale, mask=m_head)
+        codes, scale = _codes8(x, PARTS, KIND)
+        tl.store(p_k + row[:, None] * SIZE + d[None, :], codes, mask=m)
+        tl.store(p_scale + part, scale, mask=m_head[:, None])
     elif KIND == "int4":
         GROUPS: tl.constexpr = WIDTH // GROUP
         codes, scale = codes4(tl.reshape(x, (ROWS * GROUPS, GROUP)))
@@ -105,23 +115,25 @@ def _store_k(
 @triton.jit
 def _store_v(
     x, p_v, p_scale, p_zero, head, offset,
-    HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
-    KIND: tl.constexpr,
+    HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr, PARTS: tl.constexpr,
+    BLOCK: tl.constexpr, KIND: tl.constexpr,
 ):  # fmt: skip
     d = tl.arange(0, WIDTH)
     m_head = head < HEADS
     m = m_head[:, None] & (d < SIZE)[None, :]
     column = head[:, None] * SIZE + d[None, :]
     row = head * BLOCK + offset
+    part = (head[:, None] * PARTS + tl.arange(0, PARTS)[None, :]) * BLOCK + offset
     if KIND == "int8" or KIND == "fp8":
-        TOP: tl.constexpr = TOP8 if KIND == "int8" else TOP_FP8
-        codes, scale = codes8(x, TOP)
-        if KIND == "int8":
-            codes = rounded(codes)
-        tl.store(p_v + column * BLOCK + offset, codes.to(p_v.dtype.element_ty), mask=m)
-        tl.store(p_scale + row, scale, mask=m_head)
+        codes, scale = _codes8(x, PARTS, KIND)
+        tl.store(p_v + column * BLOCK + offset, codes, mask=m)
+        tl.store(p_scale + part, scale, mask=m_head[:, None])
     elif KIND == "int4":
-        codes, scale, zero = range_codes4(x, (d < SIZE)[None, :])
+        m_part = tl.reshape(
+            tl.broadcast_to((d < SIZE)[None, :], x.shape), (x.shape[0] * PARTS, x.shape[1] // PARTS)
+        )
+        codes, scale, zero = range_codes4(tl.reshape(x, m_part.shape), m_part)
+        codes = tl.reshape(codes, x.shape)
         # Two tokens share a byte and are written by two programs: the bits that differ are flipped
         # in one atomic step, and nobody else changes those.
         HALF_BLOCK: tl.constexpr = BLOCK // 2
@@ -130,8 +142,8 @@ def _store_v(
         p_word = p_v + column * (HALF_BLOCK // 4) + byte // 4
         word = tl.load(p_word, mask=m, other=0)
         tl.atomic_xor(p_word, (((word >> shift) ^ codes) & 15) << shift, mask=m, sem="relaxed")
-        tl.store(p_scale + row, scale, mask=m_head)
-        tl.store(p_zero + row, zero, mask=m_head)
+        tl.store(p_scale + part, tl.reshape(scale, part.shape), mask=m_head[:, None])
+        tl.store(p_zero + part, tl.reshape(zero, part.shape), mask=m_head[:, None])
     else:
         p_row = p_v + row[:, None] * SIZE + d[None, :]
         tl.store(p_row, x.to(p_v.dtype.element_ty), mask=m)
@@ -145,7 +157,8 @@ def store_qkv_kernel(
     p_keys, p_values, p_k_scale, p_v_scale, p_v_zero,
     key_step, value_step, k_scale_step, v_scale_step,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,
-    HALF: tl.constexpr, BLOCK: tl.constexpr, K_KIND: tl.constexpr, V_KIND: tl.constexpr,
+    PARTS: tl.constexpr, HALF: tl.constexpr, BLOCK: tl.constexpr,
+    K_KIND: tl.constexpr, V_KIND: tl.constexpr,
     ROTATES_K: tl.constexpr, ROTATES_V: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Steps are elements between tokens (q, k, v) and between blocks (the pool's parts)."""
@@ -181,7 +194,8 @@ def store_qkv_kernel(
         p_keys += block * key_step
         if p_k_scale is not None:
             p_k_scale += block * k_scale_step
-        _store_k(x, p_keys, p_k_scale, head, offset, KV_HEADS, SIZE, WIDTH, BLOCK, K_KIND, ROWS)
+        _store_k(x, p_keys, p_k_scale, head, offset,
+                 KV_HEADS, SIZE, WIDTH, PARTS, BLOCK, K_KIND, ROWS)  # fmt: skip
     else:
         i_head = (i_g - Q_GROUPS - KV_GROUPS) * ROWS
         head = i_head + tl.arange(0, ROWS)
@@ -195,7 +209,7 @@ def store_qkv_kernel(
         if p_v_zero is not None:
             p_v_zero += block * v_scale_step
         _store_v(x, p_values, p_v_scale, p_v_zero, head, offset,
-                 KV_HEADS, SIZE, WIDTH, BLOCK, V_KIND)  # fmt: skip
+                 KV_HEADS, SIZE, WIDTH, PARTS, BLOCK, V_KIND)  # fmt: skip
 
 
 def can_run(
@@ -262,6 +276,7 @@ def store_qkv(
         KV_HEADS=layout.kv_heads,
         SIZE=size,
         WIDTH=triton.next_power_of_2(size),
+        PARTS=layout.scale_parts,
         HALF=angles[0].shape[-1] if angles else 0,
         BLOCK=layout.block,
         K_KIND=layout.format.k,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
@@ -43,7 +45,7 @@ def test_int8_moves_a_number_by_about_half_a_step() -> None:
     codes = quantize(x, "int8")
     scale = scale_of(codes)
     # Half a step, and what the rounding of the scale to fp16 may cut off at the top: 127 / 2048.
-    limit = 0.563 * scale.float().unsqueeze(1)
+    limit = 0.563 * scale.float()
     assert ((dequantize(codes.values, scale) - x).abs() <= limit).all()
 
 
@@ -57,9 +59,39 @@ def test_fp8_moves_a_number_by_a_sixteenth_at_most() -> None:
     x = rows()
     codes = quantize(x, "fp8")
     scale = scale_of(codes)
-    smallest_step = scale.float().unsqueeze(1) * 2**-9
+    smallest_step = scale.float() * 2**-9
     limit = torch.maximum(x.abs() / 16, smallest_step / 2)
     assert ((dequantize(codes.values, scale) - x).abs() <= limit * 1.001).all()
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_fp8_is_never_worse_than_with_the_largest_number_at_the_top(size: int) -> None:
+    x = torch.randn(200, size)
+    codes = quantize(x, "fp8")
+    found = dequantize(codes.values, scale_of(codes))
+    scale = (x.abs().amax(1, keepdim=True) / 448).half().float()
+    plain = (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn).float() * scale
+    error, plain_error = ((one - x).square().sum(1) for one in (found, plain))
+    assert (error <= plain_error * 1.001).all()
+    assert error.sum() < 0.9 * plain_error.sum()
+
+
+@pytest.mark.parametrize("size", [192, 256])
+@pytest.mark.parametrize("kind", ["int8", "fp8", "range"])
+def test_parts_of_wide_heads_are_quantized_as_heads(kind: str, size: int) -> None:
+    x = torch.randn(50, size)
+    x[:, 128:] *= 1000
+    quantized = quantize_range if kind == "range" else partial(quantize, kind=kind)
+    whole, parts = quantized(x), [quantized(part) for part in x.split(64, 1)]
+    assert torch.equal(whole.values.float(), torch.cat([one.values for one in parts], 1).float())
+    assert torch.equal(scale_of(whole), torch.cat([scale_of(one) for one in parts], 1))
+    if whole.zero is not None:
+        zeros = [one.zero for one in parts if one.zero is not None]
+        assert torch.equal(whole.zero, torch.cat(zeros, 1))
+        found = dequantize_range(whole.values, scale_of(whole), whole.zero)
+    else:
+        found = dequantize(whole.values, scale_of(whole))
+    assert (found - x)[:, :128].abs().max() < 0.5
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e-5, 1.0, 1e6, 1e30])
@@ -121,10 +153,10 @@ def test_an_outlier_spoils_its_own_group_only() -> None:
 def test_a_range_moves_a_number_inside_by_about_half_a_step() -> None:
     x = rows().clamp(-6e4, 6e4)
     codes = quantize_range(x)
-    scale = scale_of(codes).float().unsqueeze(1)
+    scale = scale_of(codes).float()
     assert codes.zero is not None
     assert codes.zero.dtype == torch.float16
-    least = codes.zero.float().unsqueeze(1)
+    least = codes.zero.float()
     largest = least + 15 * scale
     # What lies outside is cut off at the range's end.
     outside = torch.maximum(least - x, x - largest)

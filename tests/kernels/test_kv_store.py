@@ -149,7 +149,7 @@ def test_eight_bit_v_lies_transposed() -> None:
         assert views.v.shape[1:] == (2, 64, 16)
         assert views.v_scale is not None
         wanted = kept.v[0][5, 1]
-        found = views.v[where, 1, :, 5].float() * views.v_scale[where, 1, 5].float()
+        found = views.v[where, 1, :, 5].float() * views.v_scale[where, 1, 0, 5].float()
         assert relative(found, wanted) < 0.05
 
 

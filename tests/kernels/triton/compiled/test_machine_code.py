@@ -20,7 +20,9 @@ from tests.kernels.triton.machine_code import (
 )
 
 SCALE_LOADS = {"bf16": 0, "q8": 8, "fp8": 8, "k8v4": 24, "q4": 24}
-"""Narrow loads a thread and tile of decode: of scales and zeros, which lie two bytes each."""
+"""Narrow loads a thread and tile of decode: of scales and zeros, which lie two bytes each. Of 256
+dims, four times as many: parts of 64 are scaled each.
+"""
 KEYS_SCALES = 32
 """The same of prefill, where each warp needs all keys of a tile: 16 a thread for K and for V."""
 KV_BITS = {"bf16": 32, "q8": 16, "fp8": 16, "k8v4": 12, "q4": 8}
@@ -63,7 +65,7 @@ def test_store(architecture: int, name: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
     cases(("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("k8v4", 128),
-          ("q4", 128), ("bf16", 256), ("q8", 256)),
+          ("q4", 128), ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256)),
 )  # fmt: skip
 def test_decode(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:
@@ -72,7 +74,7 @@ def test_decode(architecture: int, name: str, size: int) -> None:
     checked(merge, architecture)
     code = checked(attention, architecture)
     assert count(MATRIX, code.loop) > 0
-    assert count(NARROW_LOAD, code.loop) <= SCALE_LOADS[name]
+    assert count(NARROW_LOAD, code.loop) <= SCALE_LOADS[name] * (size // 64 if size > 128 else 1)
     # Every byte of the K and V tiles comes through 16-byte loads.
     tile = attention.kernel.src.constants[tile_index(attention)]
     expected = tile * size * KV_BITS[name] // 8 // 16 // code.threads
@@ -81,7 +83,7 @@ def test_decode(architecture: int, name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 64), ("bf16", 128), ("q8", 128), ("bf16", 256)),
+    cases(("bf16", 64), ("bf16", 128), ("q8", 128), ("bf16", 256), ("q8", 256)),
 )
 def test_prefill(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:

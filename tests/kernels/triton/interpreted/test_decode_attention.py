@@ -163,7 +163,10 @@ def test_padding_rows_become_zeros_and_disturb_nobody() -> None:
     assert not found[4:].any()
 
 
-@pytest.mark.parametrize(("name", "size"), [("k8v4", 80), ("k8v4", 256), ("q4", 256)])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [("k8v4", 80), ("k8v4", 256), ("q4", 256), ("fp8", 256), ("k8", 256)],
+)
 def test_head_sizes_of_packed_formats(name: str, size: int) -> None:
     kept = stored(name, [70, 5], size=size)
     assert decoded(kept, queries(kept, 2, 4), [1, 1]).error < ERROR[name]
@@ -171,6 +174,7 @@ def test_head_sizes_of_packed_formats(name: str, size: int) -> None:
 
 def test_a_shape_without_a_kernel_is_named() -> None:
     assert "80" in refused("q4", size=80)
+    assert "wider than 256" in refused("q8", size=512)
     assert "256 tokens" in refused("k8v4", block=256)
     assert "64 rows" in refused("q8", rows=17)
     assert "f32" in refused("f32")

@@ -30,8 +30,11 @@ def test_every_format(name: str) -> None:
     assert prefilled(kept, queries(kept, sum(NEW), 4), NEW).error < ERROR[name]
 
 
-@pytest.mark.parametrize("name", ["bf16", "q8"])
-@pytest.mark.parametrize("size", [80, 96, 128, 256])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, size) for name in ("bf16", "q8") for size in (80, 96, 128, 256)]
+    + [("fp8", 256), ("k8", 256)],
+)
 def test_other_head_sizes(name: str, size: int) -> None:
     kept = stored(name, [40, 9], size=size)
     assert prefilled(kept, queries(kept, 22, 4), [17, 5]).error < ERROR[name]

@@ -88,8 +88,15 @@ def test_every_format_is_stored_as_the_reference_does(name: str, size: int) -> N
     check_same(wanted_pool, pool)
 
 
-@pytest.mark.parametrize("name", ["bf16", "q8", "k8v4"])
-@pytest.mark.parametrize(("size", "rotary"), [(80, 32), (96, 96), (256, 64), (64, 0)])
+@pytest.mark.parametrize(
+    ("name", "size", "rotary"),
+    [
+        (name, *sizes)
+        for name in ("bf16", "q8", "k8v4")
+        for sizes in ((80, 32), (96, 96), (256, 64), (64, 0))
+    ]
+    + [("fp8", 256, 64), ("q4", 256, 64), ("fp8", 80, 32)],
+)
 def test_head_sizes_and_partial_angles(name: str, size: int, rotary: int) -> None:
     q, found, wanted_pool, pool = both(case(size, rotary=rotary), name, size)
     assert relative(found, q) < BF16_ERROR
