@@ -12,6 +12,7 @@ from app.knowledge.document import Document, Unreadable
 from app.knowledge.reading.frames import (
     Answer,
     BrokenFrame,
+    FrameTooLong,
     Request,
     read_request,
     write_frame,
@@ -69,10 +70,13 @@ def _read(
 
 
 def _send(answers: IO[bytes], result: Document | Unreadable) -> None:
-    if isinstance(result, Document):
-        write_frame(answers, Answer(document=result))
-    else:
-        write_frame(answers, Answer(unreadable=result))
+    try:
+        if isinstance(result, Document):
+            write_frame(answers, Answer(document=result))
+        else:
+            write_frame(answers, Answer(unreadable=result))
+    except FrameTooLong:
+        write_frame(answers, Answer(unreadable=Unreadable("too large")))
 
 
 def _alarm(seconds: float) -> None:

@@ -57,8 +57,7 @@ class DocumentBuilder:
         if not self._sections:
             raise Refused(fallback or "skipped: empty")
         if self.is_full:
-            most = self._limits.characters
-            self.notices.append(f"only the beginning was read: {most:,} characters")
+            self.notices.append(f"only the beginning was read: {self._length:,} characters")
         return Document(
             self._kind,
             "".join(self._pieces),
@@ -90,7 +89,7 @@ class DocumentBuilder:
         if len(text) > room:
             self.is_full = True
             text = text[: max(room, 0)].rstrip()
-        if not text:
+        if not text or len(self._sections) >= self._limits.sections:
             return
         start = self._length + len(between)
         self._pieces += (between, text)
@@ -99,6 +98,7 @@ class DocumentBuilder:
         self._sections.append(Section(start, self._length, path, page, header))
         if not is_new:
             self._join_last()
+        self.is_full |= len(self._sections) >= self._limits.sections
 
     def _join_last(self) -> None:
         """Blocks that stand in the same place are one section."""

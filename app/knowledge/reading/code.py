@@ -27,7 +27,7 @@ def read_code(source: Source) -> Document:
     return Document(
         "code",
         lines.text,
-        sections_from(lines.text, list(_marks(lines.text))),
+        sections_from(lines.text, _marks(lines.text), source.limits.sections),
         has_lines=True,
         hidden_characters=lines.hidden,
         notices=lines.notices,

@@ -25,7 +25,7 @@ def read_csv(source: Source) -> Document:
     return Document(
         "csv",
         lines.text,
-        sections_from(lines.text, marks),
+        sections_from(lines.text, marks, source.limits.sections),
         has_lines=True,
         hidden_characters=lines.hidden,
         notices=_notices(lines),

@@ -13,7 +13,7 @@ from app.knowledge.document import Document, Unreadable
 from app.knowledge.reading.limits import Limits
 
 LENGTH_BYTES = 4
-MOST_BYTES = 128 * 1024 * 1024
+MOST_BYTES = 64 * 1024 * 1024
 """Of one frame: the longest document and its sections, with room to spare."""
 
 
@@ -43,9 +43,15 @@ class BrokenFrame(Exception):
     """The other side ended, or sent what is no frame."""
 
 
+class FrameTooLong(Exception):
+    """The message is longer than any document needs."""
+
+
 def write_frame(stream: IO[bytes], message: Request | Answer) -> None:
-    """Raises OSError when the other side is gone."""
+    """Raises OSError when the other side is gone; FrameTooLong, and nothing was written."""
     data = msgspec.msgpack.encode(message)
+    if len(data) > MOST_BYTES:
+        raise FrameTooLong
     stream.write(len(data).to_bytes(LENGTH_BYTES, "big") + data)
     stream.flush()
 

@@ -19,7 +19,7 @@ def read_json(source: Source) -> Document:
     return Document(
         "json",
         clean.text,
-        sections_from(clean.text, []),
+        sections_from(clean.text, (), source.limits.sections),
         has_lines=True,
         hidden_characters=lines.hidden + clean.hidden,
         notices=lines.notices,

@@ -13,6 +13,8 @@ class Limits:
 
     characters: int = 10_000_000
     """Of a document's text; the rest is left out, with a notice."""
+    sections: int = 50_000
+    """Of a document; what comes after them stands in the last one, or is left out."""
     pages: int = 5_000
     """Of a PDF."""
     file_bytes: int = 1_000 * MEGABYTE

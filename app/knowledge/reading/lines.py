@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from app.knowledge.document import Section
 from app.knowledge.reading.cleaning import cleaned
@@ -78,14 +79,16 @@ def trimmed(text: str, section: Section) -> Section | None:
     return Section(start, end, section.headings, section.page, section.header)
 
 
-def sections_from(text: str, marks: list[Section]) -> tuple[Section, ...]:
+def sections_from(text: str, marks: Iterable[Section], most: int) -> tuple[Section, ...]:
     """Sections of these starts: each ends where the next begins; what stands before the first one
-    has no headings. Ends of `marks` are ignored.
+    has no headings, nor has what comes after `most` of them. Ends of `marks` are ignored.
     """
-    marks = [Section(0, 0), *marks]
-    ends = [mark.start for mark in marks[1:]] + [len(text)]
+    starts = [Section(0, 0), *islice(marks, most + 1)]
+    if len(starts) > most + 1:
+        starts[-1] = Section(starts[-1].start, 0)
+    ends = [mark.start for mark in starts[1:]] + [len(text)]
     found = (
         trimmed(text, Section(mark.start, end, mark.headings, mark.page, mark.header))
-        for mark, end in zip(marks, ends, strict=True)
+        for mark, end in zip(starts, ends, strict=True)
     )
     return tuple(section for section in found if section is not None)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from app.knowledge.document import Document, Section
-from app.knowledge.reading.headings import Headings
+from app.knowledge.reading.headings import MOST_CHARACTERS, Headings
 from app.knowledge.reading.lines import Line, each_line, read_lines, sections_from
 from app.knowledge.reading.source import Refused, Source
 
@@ -33,13 +33,13 @@ def read_markdown(source: Source) -> Document:
     text, hidden = without_comments(lines.text)
     if not text.strip():
         raise Refused("skipped: empty")
-    marks = tuple(markdown_marks(text, Headings()))
-    titles = [mark.headings[0] for mark in marks if mark.headings]
+    sections = sections_from(text, markdown_marks(text, Headings()), source.limits.sections)
+    titles = (section.headings[0] for section in sections if section.headings)
     return Document(
         "markdown",
         text,
-        sections_from(text, list(marks)),
-        title=_front_title(text) or (titles[0] if titles else ""),
+        sections,
+        title=_front_title(text) or next(titles, ""),
         has_lines=True,
         hidden_characters=lines.hidden + hidden,
         notices=lines.notices,
@@ -156,5 +156,5 @@ def _front_title(text: str) -> str:
     count = _front_matter_lines(text)
     for line, _ in zip(each_line(text[:100_000]), range(count), strict=False):
         if len(line.text) <= LONGEST_LINE and (match := FRONT_MATTER_TITLE.match(line.text)):
-            return match[1]
+            return " ".join(match[1].split())[:MOST_CHARACTERS]
     return ""

@@ -12,7 +12,7 @@ def read_plain(source: Source) -> Document:
     return Document(
         "text",
         lines.text,
-        sections_from(lines.text, []),
+        sections_from(lines.text, (), source.limits.sections),
         has_lines=True,
         hidden_characters=lines.hidden,
         notices=lines.notices,

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.knowledge.document import Document, Section, Unreadable
 from app.knowledge.reading.limits import Limits
 from app.knowledge.reading.read import read
-from app.sanitize import clean
+from app.sanitize import clean, single_line
 
 
 def document_of(path: Path, limits: Limits | None = None) -> Document:
@@ -31,12 +31,16 @@ def check(document: Document) -> None:
     assert text == unicodedata.normalize("NFC", text)
     assert text == clean(text), "invisible characters were left"
     assert "\r" not in text
+    assert document.title == single_line(document.title)
+    assert len(document.title) <= 200
     end = 0
     for section in document.sections:
         assert end <= section.start < section.end <= len(text)
         assert not text[end : section.start].strip(), "text that is in no section"
         shown = text[section.start : section.end]
         assert shown == shown.strip()
+        assert all(heading == single_line(heading) for heading in section.headings)
+        assert all(0 < len(heading) <= 200 for heading in section.headings)
         if section.header:
             assert shown.startswith(section.header)
         end = section.end

@@ -1,4 +1,4 @@
-"""Damaged files of every format: a document that obeys the laws, or a reason, and never an error."""
+"""Damaged files of every format: a document that obeys the laws, or a reason, never an error."""
 
 from __future__ import annotations
 

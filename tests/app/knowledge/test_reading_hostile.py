@@ -169,3 +169,15 @@ def test_a_private_key_under_another_name_is_secret(tmp_path: Path, kind: str) -
     assert state_of(path) == "skipped: secret"
     path.write_text(f"A key begins with -----BEGIN {kind}PRIVATE KEY-----\n", "utf-8")
     assert document_of(path).text.startswith("A key")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"), [("a.md", "# h\n"), ("a.py", "def f(): 1\n"), ("a.html", "<h1>h</h1>x")]
+)
+def test_sections_without_number_are_few(tmp_path: Path, name: str, line: str) -> None:
+    path = tmp_path / name
+    path.write_text(line * 1000 + "end", "utf-8")
+    document = document_of(path, Limits(sections=20))
+    assert len(document.sections) <= 22
+    if document.has_lines:  # nothing is left out of the text
+        assert document.text.endswith("end")
