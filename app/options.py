@@ -21,6 +21,7 @@ def load_options(settings: Settings, paths: Paths) -> LoadOptions:
         threads=engine.threads,
         flash=engine.flash,
         speculate=engine.speculate,
+        kernels=engine.kernels,
         cache_bytes=cache.bytes,
         canonical=cache.canonical,
         self_tune=engine.self_tune,

@@ -23,6 +23,7 @@ from engine.errors import UsageError
 
 Backend = Literal["auto", "llama_cpp", "torch_paged"]
 KVType = Literal["auto", "f16", "bf16", "k8", "q8", "k8v4", "q4", "fp8"]
+Kernels = Literal["auto", "triton", "reference"]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Penalty = Annotated[float, Meta(ge=-10, le=10, description="a number from -10 to 10")]
 StopString = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -91,6 +92,8 @@ class EngineSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Unset: chosen, and follows what else runs on the machine."""
     flash: bool | None = None
     """Flash attention; unset: as measured on this machine."""
+    kernels: Kernels = "auto"
+    """Of our own backend on an NVIDIA GPU: Triton where there is a kernel, all of it, or none."""
     speculate: bool = True
     """Check guessed tokens several at a time where an answer quotes what was said before."""
     self_tune: bool = True
@@ -157,7 +160,7 @@ OPTION_KEYS: Mapping[str, str] = {
     **{name: f"sampling.{name}" for name in SamplingSettings.__struct_fields__},
     **{
         name: f"engine.{name}"
-        for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate")
+        for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate", "kernels")
     },
     "canonical": "cache.canonical",
     "attach": "kb.attach",

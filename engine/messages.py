@@ -44,6 +44,8 @@ class LoadOptions:
     """Where safetensors folders lie that were converted for llama.cpp."""
     ignore_memory: bool = False
     """Load although the estimate says that it does not fit."""
+    kernels: Literal["auto", "triton", "reference"] = "auto"
+    """Of our own backend: Triton kernels where they can run, everywhere, or plain torch alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,8 @@ def paged_attention(
     is_turned: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:
-    """q [T, H, D]; returns the same shape in q's dtype, zeros for rows of no sequence.
+    """q [T, H, D]; returns the same shape in q's dtype, zeros for rows of no sequence and of
+    empty ones.
 
     first_row int64 [B + 1], lengths int64 [B]: sequence b holds lengths[b] tokens, and its rows
     first_row[b] .. first_row[b + 1] - 1 are the last of them, their K and V stored before.
@@ -43,7 +44,8 @@ def paged_attention(
     borders, counts = first_row.tolist(), lengths.tolist()
     for b, length in enumerate(counts):
         rows = slice(borders[b], borders[b + 1])
-        if rows.start < rows.stop:
+        # A sequence without tokens may have a row that only pads the pass.
+        if rows.start < rows.stop and length:
             place = pool, layer, length, table[b]
             out[rows] = _one_sequence(q[rows], *place, scale, window, cap, turns)
     return out

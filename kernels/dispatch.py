@@ -22,6 +22,7 @@ from kernels.tiles import Capability, splitting_for, tile_for
 
 AUTO, TRITON, REFERENCE = "auto", "triton", "reference"
 MODES = (AUTO, TRITON, REFERENCE)
+LEAST_CAPABILITY = (8, 0)
 
 
 class KernelMissing(ValueError):
@@ -85,6 +86,15 @@ class Choice:
     run: Op
     skipped: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def is_kernel(self) -> bool:
+        return self.name == TRITON
+
+    @property
+    def reason(self) -> str:
+        """Why the last entry above it was skipped; empty where there is none."""
+        return self.skipped[-1][1] if self.skipped else ""
+
 
 def _over_heads(module: Any, facts: Heads, capability: Capability) -> str | None:
     found: str | None = module.can_run(facts.size, facts.group, facts.layout, capability)
@@ -98,8 +108,8 @@ def _over_new_rows(module: Any, facts: Heads, capability: Capability) -> str | N
 
 
 def _over_product(module: Any, facts: Product, capability: Capability) -> str | None:
-    given = {"norm": facts.norm, "experts": facts.experts, "capability": capability}
-    found: str | None = module.can_run(facts.x, *facts.weights, **given)
+    given = facts.x, *facts.weights
+    found: str | None = module.can_run(*given, norm=facts.norm, experts=facts.experts)
     return found
 
 
@@ -193,6 +203,8 @@ def _why_not(entry: Entry, facts: Facts, capability: Capability | None) -> str |
         return None
     if capability is None:
         return "there is no NVIDIA device"
+    if capability < LEAST_CAPABILITY:
+        return f"compute capability {capability[0]}.{capability[1]} is too low: 8.0 is needed"
     try:
         module = importlib.import_module(entry.place.partition(":")[0])
     except ImportError as error:

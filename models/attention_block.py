@@ -38,17 +38,16 @@ class AttentionLayer:
     head_norms: HeadNorms | None
 
 
-def attention_layer(
-    layer: LayerWeights, joined: Matrix | None, place: KVPlace, config: ModelConfig
-) -> AttentionLayer:
-    """`joined`: q, k and v as one matrix, where there is one."""
+def attention_layer(layer: LayerWeights, place: KVPlace, config: ModelConfig) -> AttentionLayer:
     biases = head_norms = None
     if layer.q_bias is not None and layer.k_bias is not None and layer.v_bias is not None:
         biases = Biases(layer.q_bias, layer.k_bias, layer.v_bias)
     if layer.q_norm is not None and layer.k_norm is not None:
         kind = config.norm_eps, config.norm_offset
         head_norms = HeadNorms(layer.q_norm, layer.k_norm, *kind)
-    projections = (layer.q, layer.k, layer.v) if joined is None else (joined,)
+    parts = layer.q, layer.k, layer.v
+    whole = parts if layer.qkv is None else (layer.qkv,)
+    projections = tuple(one for one in whole if one is not None)
     norm = Norm(layer.attention_norm, config.norm_eps, config.norm_offset)
     return AttentionLayer(projections, norm, place, biases, head_norms)
 

@@ -15,10 +15,11 @@ from torch import Tensor
 from kernels.kv_pool import KVPool
 from models.attention_block import AttentionLayer, KVPlace, attention, attention_layer
 from models.config import LayerConfig, ModelConfig
-from models.experts import mixture
+from models.experts import mixture, runs_on_device
 from models.feed_forward import feed_forward
 from models.joined_weights import join_projections
 from models.kv_groups import kv_groups
+from models.missing_kernels import missing_kernels
 from models.model_input import ModelInput
 from models.ops import KernelSettings, Norm, Ops
 from models.rope import rope
@@ -47,12 +48,10 @@ class Decoder:
         device = weights.norm.device
         self.config = config
         self.ops = Ops(kernels or KernelSettings.of(device), device)
-        self.weights, joined = join_projections(weights, self.ops)
+        self.weights = join_projections(weights, self.ops)
         self._attention = tuple(
-            attention_layer(layer, whole, place, config)
-            for layer, whole, place in zip(
-                self.weights.layers, joined, _places(config), strict=True
-            )
+            attention_layer(layer, place, config)
+            for layer, place in zip(self.weights.layers, _places(config), strict=True)
         )
         self._ropes = {
             _rope_key(layer): rope(layer, config.rotary_size, context or config.context, device)
@@ -71,6 +70,24 @@ class Decoder:
             digest.update(one.inverse_frequencies.cpu().numpy().tobytes())
             digest.update(repr(one.factor).encode())
         return digest.hexdigest()[:16]
+
+    def missing_kernels(self, pools: Sequence[KVPool], vocab_size: int) -> dict[str, str]:
+        """As `models/missing_kernels.py` finds them."""
+        return missing_kernels(self.config, self.weights, self.ops, pools, vocab_size)
+
+    def why_not_recorded(self, tokens: int, new: int, pools: Sequence[KVPool]) -> str | None:
+        """Why a pass of so many tokens, at most `new` of a sequence, cannot be recorded: something
+        in it asks the device for a number. None: it can.
+        """
+        for pool in pools:
+            choice = self.ops.heads("attention", self.config.heads, pool, new)
+            if not choice.is_kernel:
+                return f"attention has no kernel: {choice.reason}"
+        if any(layer.router is not None for layer in self.weights.layers):
+            row = torch.empty(tokens, self.config.hidden, dtype=self.weights.dtype, device="meta")
+            if not all(runs_on_device(row, one, self.ops) for one in self.weights.layers):
+                return "the experts' numbers are read by the host"
+        return None
 
     def workspace(self, tokens: int, wanted: int) -> Workspace:
         """Room for passes of so many tokens and rows of logits."""

@@ -15,6 +15,9 @@ from models.feed_forward import feed_forward
 from models.ops import Ops
 from models.weights import LayerWeights, Matrix
 
+FEW = 16
+"""Tokens up to which every token reads its experts' matrices for itself; more share them."""
+
 
 def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig, ops: Ops) -> Tensor:
     """x [T, hidden], already normed; returns the same shape."""
@@ -23,8 +26,7 @@ def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig, ops: Ops) -> Te
     assert layer.experts_up is not None
     assert layer.experts_down is not None
     shares, chosen = route(x, layer.router, config, ops)
-    facts = Product(x, (layer.experts_gate, layer.experts_up), None, chosen.flatten())
-    if ops.has_kernel("gate_up", facts):
+    if runs_on_device(x, layer, ops):
         return _on_device(x, layer.experts_gate, layer.experts_up, layer.experts_down,
                           shares, chosen, config, ops)  # fmt: skip
     out = torch.zeros_like(x)
@@ -41,6 +43,19 @@ def mixture(x: Tensor, layer: LayerWeights, config: ModelConfig, ops: Ops) -> Te
         )
         out.index_add_(0, rows, part * shares[rows, place, None])
     return out
+
+
+def runs_on_device(x: Tensor, layer: LayerWeights, ops: Ops) -> bool:
+    """Whether a few tokens go through their experts without the host knowing which they are."""
+    if x.shape[0] > FEW:
+        return False
+    gate, up, down = layer.experts_gate, layer.experts_up, layer.experts_down
+    if gate is None or up is None or down is None:
+        return True
+    chosen = torch.empty(x.shape[0], dtype=torch.int64, device="meta")
+    return ops.has_kernel("gate_up", Product(x, (gate, up), experts=chosen)) and ops.has_kernel(
+        "linear", Product(x, (down,), experts=chosen)
+    )
 
 
 def route(x: Tensor, router: Matrix, config: ModelConfig, ops: Ops) -> tuple[Tensor, Tensor]:

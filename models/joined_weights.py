@@ -8,33 +8,44 @@ import torch
 from torch import Tensor
 
 from kernels.dispatch import Product
+from kernels.weight_planes import PlaneWeight, empty_planes
 from models.ops import Ops
 from models.weights import LayerWeights, Matrix, Weights
 
 
-def join_projections(weights: Weights, ops: Ops) -> tuple[Weights, tuple[Matrix | None, ...]]:
-    """Weights whose q, k and v are parts of the joined matrices, which come beside them; None for
-    a layer that stays as it is: plain torch gains nothing by it.
+def join_projections(weights: Weights, ops: Ops) -> Weights:
+    """With `qkv` in place of q, k and v where all three are of one kind and kernels read them;
+    plain torch gains nothing by it.
     """
-    layers, joined = [], []
-    for layer in weights.layers:
-        whole = _joined(layer, ops)
-        joined.append(whole)
-        layers.append(layer if whole is None else _as_parts(layer, whole))
-    return replace(weights, layers=tuple(layers)), tuple(joined)
+    joined = replace(weights, layers=tuple(_joined(layer, ops) for layer in weights.layers))
+    ops.forget()
+    return joined
 
 
-def _joined(layer: LayerWeights, ops: Ops) -> Tensor | None:
-    q, k, v = layer.q, layer.k, layer.v
-    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor)):
+def _joined(layer: LayerWeights, ops: Ops) -> LayerWeights:
+    parts = [one for one in (layer.q, layer.k, layer.v) if one is not None]
+    norm = layer.attention_norm
+    row = torch.empty(1, norm.shape[0], dtype=norm.dtype, device="meta")
+    if not all(ops.has_kernel("linear", Product(row, (one,))) for one in parts):
+        return layer
+    whole = _one_matrix(parts)
+    return layer if whole is None else replace(layer, q=None, k=None, v=None, qkv=whole)
+
+
+def _one_matrix(parts: list[Matrix]) -> Matrix | None:
+    """Rows below one another; None where they are stored differently."""
+    plain = [one for one in parts if isinstance(one, Tensor)]
+    if len(plain) == len(parts):
+        return torch.cat(plain)
+    packed = [one for one in parts if isinstance(one, PlaneWeight)]
+    if len(packed) < len(parts) or len({one.type_name for one in packed}) > 1:
         return None
-    row = torch.empty(1, q.shape[1], dtype=layer.attention_norm.dtype, device=q.device)
-    if not all(ops.has_kernel("linear", Product(row, (one,))) for one in (q, k, v)):
-        return None
-    return torch.cat([q, k, v])
-
-
-def _as_parts(layer: LayerWeights, whole: Tensor) -> LayerWeights:
-    counts = [one.shape[0] for one in (layer.q, layer.k, layer.v)]
-    q, k, v = torch.split(whole, counts)
-    return replace(layer, q=q, k=k, v=v)
+    rows, columns = sum(one.shape[0] for one in packed), packed[0].shape[1]
+    whole = empty_planes(packed[0].type_name, (rows, columns), packed[0].data.device)
+    start = 0
+    for one in packed:
+        for name, plane in one.planes().items():
+            if name != "values":
+                whole.planes()[name][:, start : start + one.shape[0]] = plane
+        start += one.shape[0]
+    return whole

@@ -19,10 +19,10 @@ from kernels.dispatch import (
     AUTO,
     MODES,
     REFERENCE,
-    TRITON,
     Choice,
     Facts,
     Heads,
+    KernelMissing,
     Product,
     Rows,
     choose,
@@ -32,7 +32,7 @@ from kernels.gate_up import Activation
 from kernels.kv_pool import KVPool
 from kernels.linear import Weight
 
-__all__ = ["KernelSettings", "Mode", "Norm", "Ops"]
+__all__ = ["KernelMissing", "KernelSettings", "Mode", "Norm", "Ops"]
 
 Mode = Literal["auto", "triton", "reference"]
 
@@ -73,16 +73,14 @@ class Ops:
         self.settings = settings
         self._device = device
         self._choices: dict[Hashable, Choice] = {}
-        self._missing: dict[str, str] = {}
         self._is_plain = settings.mode == REFERENCE or settings.capability is None
         self._products = {op: plain(op) for op in ("linear", "gate_up")}
         self._work: object = None
         self._rooms: list[Tensor] = []
 
-    @property
-    def missing(self) -> dict[str, str]:
-        """Ops of which a kernel was passed over for plain torch, each with the last reason."""
-        return dict(self._missing)
+    def forget(self) -> None:
+        """What was chosen, as weights are known by their ids and some of them are gone."""
+        self._choices.clear()
 
     def embed(
         self, tokens: Tensor, table: Weight, scale: float, dtype: torch.dtype, out: Tensor | None
@@ -163,7 +161,16 @@ class Ops:
 
     def has_kernel(self, op: str, facts: Product) -> bool:
         """Whether a product runs in a kernel as it stands."""
-        return self._chosen(op, facts, _key(op, facts)).name == TRITON
+        try:
+            return self._chosen(op, facts, _key(op, facts)).is_kernel
+        except KernelMissing:
+            return False
+
+    def why_missing(self, op: str, facts: Facts) -> str | None:
+        """Why plain torch runs an op although there is a device for kernels; None: it does not."""
+        choice = choose(op, facts, self.settings.capability, self.settings.mode)
+        has_device = self.settings.capability is not None
+        return choice.reason or None if has_device and not choice.is_kernel else None
 
     def store(self, heads: int, pool: KVPool) -> Callable[..., Tensor]:
         """`store_qkv` for `heads` query heads over a pool."""
@@ -171,9 +178,13 @@ class Ops:
 
     def heads(self, op: str, heads: int, pool: KVPool, rows: int) -> Choice:
         """Of `store` or `attention`. `rows`: the most new tokens of a sequence."""
-        layout = pool.layout
-        facts = Heads(layout.head_size, heads // layout.kv_heads, layout, rows)
+        facts = self.head_facts(heads, pool, rows)
         return self._chosen(op, facts, (op, facts))
+
+    @staticmethod
+    def head_facts(heads: int, pool: KVPool, rows: int) -> Heads:
+        layout = pool.layout
+        return Heads(layout.head_size, heads // layout.kv_heads, layout, rows)
 
     def attend(
         self, q: Tensor, pool: KVPool, rows: int, out: Tensor, *place: Any, **how: Any
@@ -231,9 +242,7 @@ class Ops:
     def _choose(self, op: str, facts: Facts) -> Choice:
         capability, mode = self.settings.capability, self.settings.mode
         found = choose(op, facts, capability, mode)
-        if found.name != TRITON:
-            if found.skipped and capability is not None:
-                self._missing[op] = found.skipped[-1][1]
+        if not found.is_kernel:
             return found
         if isinstance(facts, Product):
             run = partial(found.run, work=self._shared_work())

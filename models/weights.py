@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.quantized_weight import QuantizedWeight
+from kernels.linear import Weight
 from models.config import ModelConfig
 from models.errors import ModelFileError
 from models.hf_names import Piece, hf_name, pieces_of
 from models.parameters import Slot, parameter_shapes
 
-Matrix = Tensor | QuantizedWeight
+Matrix = Weight
 """[out, in]; a stack of experts [E, out, in]."""
 
 
@@ -23,9 +23,9 @@ class LayerWeights:
     """One layer; what a family does not have is None. Conventions are those of Hugging Face."""
 
     attention_norm: Tensor
-    q: Matrix
-    k: Matrix
-    v: Matrix
+    q: Matrix | None
+    k: Matrix | None
+    v: Matrix | None
     o: Matrix
     feed_forward_norm: Tensor
     q_bias: Tensor | None = None
@@ -43,6 +43,8 @@ class LayerWeights:
     experts_gate: Matrix | None = None
     experts_up: Matrix | None = None
     experts_down: Matrix | None = None
+    qkv: Matrix | None = None
+    """q, k and v as one matrix, in their place."""
 
 
 @dataclass(frozen=True, slots=True)

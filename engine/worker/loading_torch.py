@@ -25,6 +25,7 @@ from engine.backends.torch_paged.planning import (
 from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.engine import Engine
+from engine.errors import UsageError
 from engine.messages import Load, Loaded
 from engine.worker.load_parts import (
     Place,
@@ -37,6 +38,7 @@ from engine.worker.load_parts import (
     fingerprint,
     warm_up,
 )
+from engine.worker.load_phases import LoadPhases
 from engine.worker.model import Model, NoUpkeep
 from engine.worker.sampling_defaults import sampling_defaults
 from models.config import ModelConfig
@@ -45,6 +47,7 @@ from models.free_memory import free_memory
 from models.loaders.gguf_weights import load_gguf
 from models.loaders.safetensors_weights import load_safetensors
 from models.model_description import ModelDescription
+from models.ops import KernelMissing, KernelSettings
 from models.own_decoder import decoder_config
 from models.probe import check_finite
 from models.templates.formatter import ChatFormatter
@@ -62,7 +65,7 @@ def load(message: Load, description: ModelDescription, device: str, progress: Pr
     check_context(options.ctx)
     config = decoder_config(description)
     place = _device(device)
-    settings = paged_settings(config, place, options.kv_type)
+    settings = paged_settings(config, place, options.kv_type, options.kernels)
     plan = plan_paged(description, config, place, settings, options.ctx)
     where = "memory" if device == "cpu" else "GPU's memory"
     check_memory(description, plan.needed, Place(where, place.free_bytes), options)
@@ -143,10 +146,21 @@ def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedB
         vocab_size=min(tokenizer.vocab_size, job.config.vocab_size),
         test_ids=tokenizer.encode(TEXT) if job.plan.settings.kv_type == "q4" else (),
     )
-    weights = _weights(job, progress)
-    decoder = Decoder(job.config, weights, settings.ctx)
-    check_finite(decoder, job.description.name)
-    return TorchPagedBackend(decoder, job.config, settings)
+    phases = LoadPhases(progress, settings.records)
+    weights = _weights(job, phases.reading)
+    kernels = KernelSettings.of(weights.norm.device, settings.kernels)
+    try:
+        decoder = Decoder(job.config, weights, settings.ctx, kernels)
+        check_finite(decoder, job.description.name)
+        backend = TorchPagedBackend(decoder, job.config, settings)
+    except KernelMissing as error:
+        raise UsageError(
+            "kernels=triton cannot run this model here.",
+            f"A kernel is missing for {error}.",
+            "Leave kernels at auto.",
+        ) from None
+    backend.warm_up(phases.recording)
+    return backend
 
 
 def _weights(job: _Job, progress: Progress) -> Weights:
@@ -177,6 +191,9 @@ def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
         load_ms=1000 * (time.monotonic() - job.began),
         model_fingerprint=description.fingerprint,
         thinks=thinking_tags(description.template or "") is not None,
-        notices=context_notices(description, job.plan.needed, job.message.options),
+        notices=(
+            *backend.notices,
+            *context_notices(description, job.plan.needed, job.message.options),
+        ),
         fits=job.plan.needed.fits,
     )

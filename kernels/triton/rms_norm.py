@@ -51,7 +51,7 @@ def can_run(width: int, dtype: torch.dtype, table: object = None) -> str | None:
 
 def warps_for(width: int) -> int:
     """From 1 to 16."""
-    return min(max(triton.next_power_of_2(width) // NUMBERS_PER_WARP, 1), 16)
+    return int(min(max(triton.next_power_of_2(width) // NUMBERS_PER_WARP, 1), 16))
 
 
 def norm_rows(

@@ -6,7 +6,7 @@ they meet the bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -21,13 +21,17 @@ from engine.backends.torch_paged.held import Held, Span
 from engine.backends.torch_paged.interruption import Interruption
 from engine.backends.torch_paged.kv_types import kv_format
 from engine.backends.torch_paged.parked_state import Books, Bytes
+from engine.backends.torch_paged.pass_kinds import all_kinds
+from engine.backends.torch_paged.recorded_passes import RecordedPasses
 from engine.backends.torch_paged.scores import TensorScores
 from engine.backends.torch_paged.self_test import require_q4
 from engine.backends.torch_paged.settings import PagedSettings
 from engine.backends.torch_paged.sizes import block_counts
 from engine.errors import Interrupted, OutOfMemory, OutOfRoom
+from models.candidates import CandidateChooser
 from models.config import ModelConfig
 from models.decoder import Decoder, PassStopped
+from models.errors import LoadingStopped
 from models.kv_groups import kv_groups, kv_layouts
 from models.kv_storage import (
     KVLayout,
@@ -39,6 +43,15 @@ from models.kv_storage import (
 )
 
 MIN_RECOMPUTE = 1
+_OPS = {
+    "embedding": "the embedding",
+    "norm": "norms",
+    "linear": "a projection",
+    "gate_up": "the feed-forward network",
+    "store": "storing keys and values",
+    "attention": "attention",
+    "candidates": "the choice of the likeliest tokens",
+}
 
 
 class TorchPagedBackend:
@@ -61,7 +74,12 @@ class TorchPagedBackend:
         spans = [Span(group.window, settings.block) for group in kv_groups(config)]
         counts = block_counts(spans, self._record_bytes, settings)
         self._pools = _allocate(layouts, counts, self._device)
+        self._recorded = self._recordable(spans) if settings.records else None
+        self._chooser = CandidateChooser(
+            decoder.ops, settings.vocab_size, settings.max_sequences + settings.spare, self._device
+        )
         self._tables = BlockTables(spans, counts, settings.max_sequences, settings.spare)
+        self._missing = decoder.missing_kernels(self._pools, settings.vocab_size)
         self._interruption = Interruption()
         self._made_by = parked_state.signature(repr((layouts, spans, decoder.key_rule)))
         self._facts = BackendFacts(
@@ -81,7 +99,34 @@ class TorchPagedBackend:
             max_draft=settings.spare,
         )
 
+    def warm_up(self, goes_on: Callable[[int, int], bool]) -> None:
+        """Record the usual passes; `goes_on` is told how many are done and how many there are.
+
+        Raises LoadingStopped where it says no.
+        """
+        if self._recorded is not None and not self._recorded.record(goes_on):
+            raise LoadingStopped("Loading was stopped.")
+
+    def _recordable(self, spans: Sequence[Span]) -> RecordedPasses | None:
+        settings, decoder = self.settings, self._decoder
+        kinds = all_kinds(settings.max_sequences, settings.max_rows, settings.spare)
+        if self._device.type == "cuda":
+            why = decoder.why_not_recorded
+            kinds = [one for one in kinds if why(one.tokens, one.new, self._pools) is None]
+        if not kinds:
+            return None
+        place = settings.ctx, kinds, settings.vocab_size, self._device
+        return RecordedPasses(decoder, self._pools, spans, *place)
+
     # ---- facts
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What runs in plain torch although a kernel was looked for, in a person's words."""
+        return tuple(
+            f"No kernel runs {_OPS[op]} of this model ({reason}): PyTorch does, more slowly."
+            for op, reason in self._missing.items()
+        )
 
     @property
     def facts(self) -> BackendFacts:
@@ -129,31 +174,37 @@ class TorchPagedBackend:
             if pairs:
                 copy_blocks(pool, *zip(*pairs, strict=True))
         try:
-            logits = self._run(rows)
+            logits, packed = self._run(rows)
         except BaseException:
             self._tables.take_back(row.sequence for row in rows)
             raise
         for row in rows:
             self._tables.advance(row.sequence, len(row.ids))
-        return TensorScores(logits, score_places(rows))
+        return TensorScores(logits, score_places(rows), packed)
 
-    def _run(self, rows: Sequence[Row]) -> Tensor:
-        """Logits [R, vocab_size] of the wanted rows.
+    def _run(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor | None]:
+        """Logits [R, vocab_size] of the wanted rows, and the best of each, packed, where the device
+        chooses them.
 
         Too little memory for what a pass computes is a matter of its size, so that the engine tries
         again with less.
         """
         held = [self._tables.held(row.sequence) for row in rows]
         try:
-            given = model_input(rows, held, self._tables.spans, self._device)
-            with self._interruption.running():
-                logits = self._decoder.forward(given, self._pools, self._interruption.is_set)
+            replayed = None if self._recorded is None else self._recorded.run(rows, held)
+            if replayed is not None:
+                logits, packed = replayed
+            else:
+                given = model_input(rows, held, self._tables.spans, self._device)
+                with self._interruption.running():
+                    logits = self._decoder.forward(given, self._pools, self._interruption.is_set)
+                packed = self._chooser.choose(logits) if self._chooser.is_kernel else None
         except PassStopped:
             raise Interrupted((0,) * len(rows)) from None
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise OutOfRoom from None
-        return logits[:, : self._facts.vocab_size]
+        return logits[:, : self._facts.vocab_size], packed
 
     def interrupt(self) -> None:
         self._interruption.interrupt()
@@ -225,6 +276,7 @@ class TorchPagedBackend:
     def close(self) -> None:
         """Frees the pools; the backend cannot be used afterwards."""
         self._pools = ()
+        self._recorded = None
 
     def _check(self, *sequences: int) -> None:
         for sequence in sequences:

@@ -69,7 +69,7 @@ class PagedPlan:
 
 
 def paged_settings(
-    config: ModelConfig, device: PagedDevice, kv_type: str = "auto"
+    config: ModelConfig, device: PagedDevice, kv_type: str = "auto", kernels: str = "auto"
 ) -> PagedSettings:
     """All but context and pool size, which a plan chooses."""
     return PagedSettings(
@@ -80,6 +80,8 @@ def paged_settings(
         dtype=device.dtype,
         kv_type=kv_type,
         max_rows=CPU_ROWS if device.capability is None else MAX_ROWS,
+        kernels=kernels,
+        records=device.capability is not None and kernels != "reference",
     )
 
 

@@ -28,3 +28,7 @@ class PagedSettings:
     max_sequences: int = 8
     max_rows: int = MAX_ROWS
     spare: int = SPARE_TOKENS
+    kernels: str = "auto"
+    """`auto`, `triton` or `reference`: which implementation of each op is wanted."""
+    records: bool = False
+    """Whether passes of usual shapes are recorded once and replayed."""
