@@ -1,15 +1,16 @@
 """How the blocks of each packed type are laid out, in a file and as planes.
 
 A file's block is a list of bit fields (ggml-quants.c). As planes, the numbers of one kind lie
-together for all rows: a matrix [N, K] becomes
+together for all rows, 64 columns at a time: a matrix [N, K] becomes
 
-- `low` and `high`: the lower and upper bits of the codes, int32 [K / unit, N, 8] with 256 / bits
-  codes a unit. Word j of a unit holds codes 16 i + 2 j (at bit `bits * i`) and 16 i + 2 j + 1 (16
-  bits above) for every i: one mask takes a pair of neighbours to the two halves of a register.
-  Codes that are looked up lie in whole bytes instead, pair i at bit 8 i. Codes of 8 bits lie in
-  order, [K / 16, N, 16].
+- `low` and `high`: the lower and upper bits of the codes, [K / 64, N, 8 lanes] of 8 numbers each.
+  Lane j holds codes 16 i + 2 j and 16 i + 2 j + 1 for i = 0..3, the first four in its lower half:
+  one mask takes a pair of neighbours to the two halves of a register. A lane is 8, 16 or 32 bits
+  wide for codes of 1, 2 and 4 bits. Codes that are looked up lie in whole bytes instead, pair i at
+  bit 8 i. Codes of 8 bits lie as two times 32 columns, [K / 32, N, 8], with i = 0..1.
 - `scales` and `mins`: a word int32 [K / 64, N] for 64 codes, as `Scales` says.
 - `supers`: int32 [K / 256, N], two fp16 numbers, that of the scales below that of the mins.
+- `values`: int32 [256], what the two codes of a byte stand for, as two bf16 numbers.
 
 So a tile of rows is one contiguous piece of memory at every K, whatever its height.
 """
@@ -44,7 +45,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class PlaneFormat:
-    """value = scale * (code - zero) - min, or - with `values` - scale * values[code]."""
+    """value = scale * (code - zero) - min, or - with `values` - scale * values[code].
+
+    Signed codes are stored with `zero` added. Those of F8_E4M3 are the 8-bit floats themselves.
+    """
 
     scales: Scales
     fields: tuple[Field, ...]
@@ -62,6 +66,8 @@ class PlaneFormat:
         return self.scales in ("bytes_mins", "bytes", "nibbles")
 
 
+SIGN = 128
+
 _D, _M = Field("d", 2), Field("m", 2)
 _LOW16, _LOW32 = Field("low", 16, 4, 16), Field("low", 128, 4, 32)
 _HIGH5 = Field("high", 4, 1)
@@ -72,7 +78,7 @@ PLANE_FORMATS = {
     "Q4_1": PlaneFormat("pair", (_D, _M, _LOW16), has_mins=True),
     "Q5_0": PlaneFormat("pair", (_D, _HIGH5, _LOW16), high=1, zero=16),
     "Q5_1": PlaneFormat("pair", (_D, _M, _HIGH5, _LOW16), high=1, has_mins=True),
-    "Q8_0": PlaneFormat("pair", (_D, Field("low", 32)), low=8),
+    "Q8_0": PlaneFormat("pair", (_D, Field("low", 32)), low=8, zero=SIGN),
     "Q2_K": PlaneFormat(
         "nibbles",
         (Field("sub", 16), Field("low", 64, 2, 32), _D, _M),
@@ -100,11 +106,13 @@ PLANE_FORMATS = {
         256, values=NL_VALUES,
     ),
     "MXFP4": PlaneFormat("pair_bf16", (Field("e", 1), _LOW16), values=E2M1_DOUBLED),
-    "I8": PlaneFormat("wide", (), 128, low=8, group=128),
+    "I8": PlaneFormat("wide", (), 128, low=8, group=128, zero=SIGN),
     "F8_E4M3": PlaneFormat("wide", (), 128, low=8, group=128),
 }  # fmt: skip
 """`I8`: our own, a symmetric scale for each row and 128 columns. Groups of 32 are Q8_0."""
 
+CHUNK = 64
+"""Columns whose codes lie together."""
 ALIGNMENT = 32
 """Words from whose multiples planes begin: 128 bytes."""
 
@@ -126,11 +134,13 @@ def places(format: PlaneFormat, rows: int, columns: int) -> tuple[dict[str, Plac
     shapes = {"low": _codes(format.low, rows, columns)}
     if format.high:
         shapes["high"] = _codes(format.high, rows, columns)
-    shapes["scales"] = (-(-columns // (128 if format.scales == "wide" else 64)), rows)
+    shapes["scales"] = (-(-columns // (128 if format.scales == "wide" else CHUNK)), rows)
     if format.has_mins:
         shapes["mins"] = shapes["scales"]
     if format.has_supers:
         shapes["supers"] = (-(-columns // 256), rows)
+    if format.values is not None:
+        shapes["values"] = (256,)
     found, start = {}, 0
     for name, shape in shapes.items():
         found[name] = Place(start, shape)
@@ -139,5 +149,6 @@ def places(format: PlaneFormat, rows: int, columns: int) -> tuple[dict[str, Plac
 
 
 def _codes(bits: int, rows: int, columns: int) -> tuple[int, ...]:
-    unit = 256 // bits if bits < 8 else 16
-    return -(-columns // unit), rows, unit * bits // 32
+    """In words: 8 lanes of 8 codes, for 8 bits two times half of them."""
+    chunks = -(-columns // CHUNK)
+    return (2 * chunks, rows, 8) if bits == 8 else (chunks, rows, 2 * bits)

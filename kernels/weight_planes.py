@@ -15,13 +15,14 @@ from torch.nn import functional
 
 from kernels.block_fields import read_fields, write_fields
 from kernels.dequantize import BLOCK_TYPES, dequantize
-from kernels.plane_format import PLANE_FORMATS, PlaneFormat, places
+from kernels.plane_format import CHUNK, PLANE_FORMATS, SIGN, PlaneFormat, places
 from kernels.quantized_weight import QuantizedWeight
 from kernels.scale_words import block_pairs, fields_of_scales, pair_words, scale_words, super_words
 
+LANES = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int32}
+"""Of 8 codes, or 4 of 8 bits."""
 CHUNK_VALUES = 2**22
 """Values repacked at a time: what is needed in between stays at some 100 MB."""
-CODE_DTYPES = {"I8": torch.int8, "F8_E4M3": torch.float8_e4m3fn}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,11 @@ class PlaneWeight:
 
     def rows(self, ids: Tensor) -> Tensor:
         """float32 [*ids.shape, K]: the rows named of a matrix, and no others are decoded."""
-        wanted = {name: one.index_select(1, ids.flatten()) for name, one in self.planes().items()}
+        wanted = {
+            name: one.index_select(1, ids.flatten())
+            for name, one in self.planes().items()
+            if name != "values"
+        }
         return self._decode(wanted).view(*ids.shape, -1)
 
     def blocks(self) -> Tensor:
@@ -69,10 +74,13 @@ class PlaneWeight:
     def _decode(self, planes: dict[str, Tensor]) -> Tensor:
         """Planes of any rows -> float32 [R, K]."""
         columns = self.shape[-1]
-        if self.type_name not in CODE_DTYPES:
+        if self.format.fields:
             return dequantize(_blocks(planes, self.format, columns), self.type_name)
-        codes = unpack_codes(planes["low"], 8, False)[:, :columns]
-        numbers = codes.view(CODE_DTYPES[self.type_name]).float()
+        codes = unpack_codes(planes["low"], 8, False)[:, :columns].contiguous()
+        if self.type_name == "F8_E4M3":
+            numbers = codes.view(torch.float8_e4m3fn).float()
+        else:
+            numbers = codes.float() - self.format.zero
         scales = planes["scales"].view(torch.float32).T.repeat_interleave(128, 1)
         return numbers * scales[:, :columns]
 
@@ -105,41 +113,52 @@ def repack(weight: QuantizedWeight) -> PlaneWeight:
 
 def empty_planes(type_name: str, shape: tuple[int, ...], device: torch.device) -> PlaneWeight:
     """Zeros: also between the planes, so that equal weights are equal words."""
-    _, words = places(PLANE_FORMATS[type_name], *shape[-2:])
+    format = PLANE_FORMATS[type_name]
+    _, words = places(format, *shape[-2:])
     data = torch.zeros(*shape[:-2], words, dtype=torch.int32, device=device)
-    return PlaneWeight(data, type_name, shape)
+    made = PlaneWeight(data, type_name, shape)
+    if format.values is not None:
+        made.planes()["values"].copy_(value_pairs(format.values))
+    return made
+
+
+def value_pairs(values: tuple[int, ...]) -> Tensor:
+    """int32 [256]: of the lower code of a byte below, of the upper above."""
+    numbers = torch.tensor(values, dtype=torch.bfloat16)
+    byte = torch.arange(256)
+    return torch.stack((numbers[byte & 15], numbers[byte >> 4]), 1).view(torch.int32).squeeze(1)
 
 
 def pack_codes(codes: Tensor, bits: int, in_bytes: bool) -> Tensor:
-    """uint8 [R, K] -> int32 [units, R, words of a unit]; the last unit is filled up with zeros."""
-    unit = 256 // bits if bits < 8 else 16
-    codes = functional.pad(codes, (0, -codes.shape[1] % unit))
-    if bits == 8:
-        return _by_row(torch.unflatten(codes, 1, (-1, 16)))
-    tiles = torch.unflatten(codes, 1, (-1, 16 // bits, 8, 2)).int()
-    return (tiles << _shifts(bits, in_bytes, codes.device)).sum((2, 4)).int().transpose(0, 1)
+    """uint8 [R, K] -> int32 [K / 64, R, words]; K is filled up with zeros."""
+    padded = functional.pad(codes, (0, -codes.shape[1] % CHUNK))
+    tiles = torch.unflatten(padded, 1, (-1, min(4, 16 // bits), 8, 2)).int()
+    shifts = _shifts(bits, in_bytes, codes.device)
+    lanes = (tiles << shifts).sum((2, 4), dtype=torch.int32).to(LANES[bits])
+    return lanes.transpose(0, 1).contiguous().view(torch.int32)
 
 
 def unpack_codes(words: Tensor, bits: int, in_bytes: bool) -> Tensor:
-    """Inverse of `pack_codes`, with what the last unit was filled up with."""
-    by_row = words.transpose(0, 1).contiguous()
-    if bits == 8:
-        return by_row.view(torch.uint8).flatten(1)
-    shifted = by_row[:, :, None, :, None] >> _shifts(bits, in_bytes, words.device)
+    """Inverse of `pack_codes`, with what K was filled up with."""
+    lanes = words.contiguous().view(LANES[bits]).transpose(0, 1)[:, :, None, :, None]
+    shifted = lanes.int() >> _shifts(bits, in_bytes, words.device)
     return (shifted & ((1 << bits) - 1)).to(torch.uint8).flatten(1)
 
 
 def _shifts(bits: int, in_bytes: bool, device: torch.device) -> Tensor:
     """Of tile i and the first or second of a pair, [tiles, 1, 2]."""
-    tile, second = (8, 4) if in_bytes else (bits, 16)
-    starts = torch.arange(16 // bits, dtype=torch.int32, device=device) * tile
+    tile, second = (8, 4) if in_bytes else (bits, min(4 * bits, 16))
+    starts = torch.arange(min(4, 16 // bits), dtype=torch.int32, device=device) * tile
     return torch.stack((starts, starts + second), 1).unsqueeze(1)
 
 
 def _planes(blocks: Tensor, format: PlaneFormat) -> dict[str, Tensor]:
     """uint8 [R, blocks, bytes of a block] -> the planes of these rows."""
     fields = read_fields(blocks, format)
-    planes = {"low": pack_codes(fields["low"].flatten(1), format.low, format.values is not None)}
+    low = fields["low"].flatten(1)
+    if format.zero == SIGN:
+        low = low ^ SIGN
+    planes = {"low": pack_codes(low, format.low, format.values is not None)}
     if format.high:
         planes["high"] = pack_codes(fields["high"].flatten(1), format.high, False)
     planes["scales"] = _by_row(scale_words(fields, format)).squeeze(-1)
@@ -155,6 +174,8 @@ def _blocks(planes: dict[str, Tensor], format: PlaneFormat, columns: int) -> Ten
     values = format.values_of_block
     count = columns // values
     low = unpack_codes(planes["low"], format.low, format.values is not None)
+    if format.zero == SIGN:
+        low = low ^ SIGN
     fields = {"low": torch.unflatten(low[:, :columns], 1, (count, values))}
     if format.high:
         high = unpack_codes(planes["high"], format.high, False)

@@ -1,0 +1,216 @@
+"""A few rows through one projection, with the norm before and the sum after it: one launch.
+
+The op of `kernels/fused_linear.py` for up to 16 rows. A row's result is the same whatever rows
+stand beside it.
+"""
+
+# Triton publishes no types, and reads annotations of kernels as its own.
+# mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
+# mypy: disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import triton
+from torch import Tensor
+
+from kernels.fused_linear import Weight
+from kernels.plane_format import places
+from kernels.triton.dense_linear import dense_linear_kernel
+from kernels.triton.packed_linear import packed_linear_kernel
+from kernels.triton.plane_tiles import LIFTS
+from kernels.triton.shares import PROGRAMS, shares_for
+from kernels.triton.work import Work, work_for
+from kernels.weight_planes import PlaneWeight
+
+MOST_ROWS = 16
+DENSE_DTYPES = (torch.bfloat16, torch.float16)
+
+
+@dataclass(frozen=True, slots=True)
+class LinearTile:
+    """`rows` of the weight a program does; `columns` of a step of its loop."""
+
+    rows: int
+    columns: int = 128
+    warps: int = 2
+    stages: int = 3
+
+
+PACKED = LinearTile(rows=64)
+DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """Of the rows before the projection, as `rms_norm` takes it."""
+
+    weight: Tensor
+    offset: float
+    eps: float
+
+
+def room_bytes() -> int:
+    """Of `Work` that is enough for every call here and in `gate_up.py`."""
+    rows = max(PACKED.rows, DENSE.rows)
+    return PROGRAMS * (2 * rows + 1) * MOST_ROWS * torch.float32.itemsize
+
+
+def can_run(
+    x: Tensor,
+    weight: Weight,
+    *,
+    norm: Tensor | None = None,
+    experts: Tensor | None = None,
+) -> str | None:
+    """Why there is no kernel for this; None: there is one."""
+    rows = 1 if experts is not None else x.shape[0]
+    if rows > MOST_ROWS:
+        return f"{rows} rows are more than {MOST_ROWS}"
+    if x.stride(-1) != 1 or x.data_ptr() % 16 or x.stride(0) % 8:
+        return "rows of x do not begin at multiples of 16 bytes"
+    if norm is not None and x.dtype != torch.bfloat16:
+        return f"the norm can't be folded in {x.dtype}, which could overflow"
+    if isinstance(weight, PlaneWeight):
+        return _can_run_packed(x, weight)
+    if not isinstance(weight, Tensor):
+        return f"{weight.type_name} is not repacked into planes"
+    if x.dtype not in DENSE_DTYPES or weight.dtype != x.dtype:
+        return f"x is {x.dtype} and the weight {weight.dtype}"
+    if weight.stride(-1) != 1 or weight.stride(-2) % 8:
+        return "rows of the weight do not begin at multiples of 16 bytes"
+    return None
+
+
+def _can_run_packed(x: Tensor, weight: PlaneWeight) -> str | None:
+    if x.dtype != torch.bfloat16:
+        return f"packed weights take rows of bfloat16, not {x.dtype}"
+    if weight.shape[-1] % 32:
+        return f"{weight.shape[-1]} columns are no multiple of 32"
+    return None
+
+
+def fused_linear(
+    x: Tensor,
+    weight: Weight,
+    bias: Tensor | None = None,
+    *,
+    norm: Tensor | None = None,
+    norm_offset: float = 0.0,
+    eps: float = 0.0,
+    residual: Tensor | None = None,
+    experts: Tensor | None = None,
+    out: Tensor | None = None,
+    work: Work | None = None,
+    tile: LinearTile | None = None,
+) -> Tensor:
+    """As `kernels/fused_linear.py`, for what `can_run` allows. `residual` may be `out`.
+
+    With `out` and `work` given nothing is allocated.
+    """
+    rows = x.shape[0] if experts is None else experts.shape[0]
+    if out is None:
+        out = torch.empty(rows, weight.shape[-2], dtype=x.dtype, device=x.device)
+    folded = None if norm is None else Norm(norm, norm_offset, eps)
+    launch(x, weight, None, bias, folded, residual, experts, out, work, tile)
+    return out
+
+
+def launch(
+    x: Tensor,
+    weight: Weight,
+    up: Weight | None,
+    bias: Tensor | None,
+    norm: Norm | None,
+    residual: Tensor | None,
+    experts: Tensor | None,
+    out: Tensor,
+    work: Work | None,
+    tile: LinearTile | None,
+    is_silu: bool = False,
+) -> None:
+    """Of both ops: with `up` the results are act(x weight) * (x up)."""
+    if out.numel() == 0:
+        return
+    plan = tile or (PACKED if isinstance(weight, PlaneWeight) else DENSE)
+    n, k = weight.shape[-2:]
+    rows = out.shape[0]
+    tokens = rows if experts is None else 1
+    lines = 1 if experts is None else rows
+    tiles = triton.cdiv(n, plan.rows)
+    shares = shares_for(tiles * lines, triton.cdiv(k, plan.columns))
+    if shares > 1 and work is None:
+        work = work_for(room_bytes(), x.device)
+    shared = {
+        "p_x": x,
+        "p_norm": None if norm is None else norm.weight,
+        "p_experts": experts,
+        "p_bias": bias,
+        "p_residual": residual,
+        "p_out": out,
+        "p_room": None if work is None else work.room.view(torch.float32),
+        "p_arrived": None if work is None else work.arrived,
+        "x_step": x.stride(0),
+        "residual_step": 0 if residual is None else residual.stride(0),
+        "out_step": out.stride(0),
+        "n": n,
+        "k": k,
+        "tokens": tokens,
+        "repeats": 1 if experts is None else rows // x.shape[0],
+        "eps": 0.0 if norm is None else norm.eps,
+        "offset": 0.0 if norm is None else norm.offset,
+        "IS_SILU": is_silu,
+        "ROWS": 8 if tokens <= 8 else MOST_ROWS,
+        "BN": plan.rows,
+        "BK": plan.columns,
+        "SHARES": shares,
+        "EVEN": k % plan.columns == 0,
+        "STAGES": plan.stages,
+        "num_warps": plan.warps,
+    }
+    if isinstance(weight, PlaneWeight):
+        packed = up if isinstance(up, PlaneWeight) else None
+        packed_linear_kernel[(tiles, shares, lines)](**shared, **packed_arguments(weight, packed))
+    else:
+        dense_linear_kernel[(tiles, shares, lines)](
+            **shared,
+            p_w=weight,
+            p_w_up=up,
+            matrix_step=weight.stride(0) if experts is not None else 0,
+            w_step=weight.stride(-2),
+        )
+
+
+def packed_arguments(weight: PlaneWeight, up: PlaneWeight | None) -> dict[str, object]:
+    """Where the planes lie, and what their format is."""
+    format = weight.format
+    where, _ = places(format, *weight.shape[-2:])
+    codes = code_kind(weight)
+    return {
+        "p_words": weight.data,
+        "p_words_up": None if up is None else up.data,
+        "words_step": weight.data.stride(0) if len(weight.shape) > 2 else 0,
+        **{
+            f"{name}_at": where[name].start if name in where else 0
+            for name in ("high", "scales", "mins", "supers", "values")
+        },
+        "CODES": codes,
+        "LOW": format.low,
+        "HIGH": format.high,
+        "GROUP": format.group,
+        "LIFT": LIFTS[codes] + format.zero,
+        "SCALES": format.scales,
+        "HAS_MINS": format.has_mins or format.scales in ("bytes_mins", "nibbles"),
+        "HAS_SUPERS": format.has_supers,
+    }
+
+
+def code_kind(weight: PlaneWeight) -> str:
+    """Of `LIFTS`."""
+    if weight.format.values is not None:
+        return "values"
+    if weight.format.low < 8:
+        return "small"
+    return "floats" if weight.type_name == "F8_E4M3" else "bytes"
