@@ -27,6 +27,8 @@ MOST_BOOKMARKS = 10_000
 LEAST_READABLE = 0.9
 """Share of a page's characters that must be letters, signs or spaces: a font without a table of its
 letters gives garbage."""
+DOUBTFUL = re.compile(r"[^\t\n\r -~]")
+"""Beyond ASCII's letters and signs, which need no look."""
 PASSWORD_ERRORS = frozenset((4, 5))
 """pdfium: a password is needed; a protection that it does not know."""
 BROKEN_WORD = re.compile(r"(?<=\w)(?:\ufffe|-(?=\r?\n))[\r\n]*(?=[^\W\d_])")
@@ -111,13 +113,13 @@ def page_text(raw: str) -> str:
 
 def readable_share(text: str) -> float:
     """Of the characters that are no white space."""
-    shown = [character for character in text if not character.isspace()]
-    bad = sum(1 for character in shown if not _is_readable(character))
-    return 1 - bad / len(shown) if shown else 1.0
+    shown = len("".join(text.split()))
+    bad = sum(1 for character in DOUBTFUL.findall(text) if not _is_readable(character))
+    return 1 - bad / shown if shown else 1.0
 
 
 def _is_readable(character: str) -> bool:
-    if character in "\ufffe\xad":
+    if character in "\ufffe\xad" or character.isspace():
         return True
     return character != "\ufffd" and unicodedata.category(character) not in ("Cc", "Co", "Cn", "Cs")
 

@@ -1,8 +1,8 @@
 """Text of a PDF's page that no eye sees, taken out before the page's text is read.
 
-Text counts as hidden when it is white, transparent, drawn in the invisible mode or smaller than a
-point, and nothing that is not white lies behind it. Text over a picture stays: it may be the
-recognised text of a scanned page, or white letters on a dark ground.
+Text counts as hidden when it lies outside of the page, or when it is white, transparent, drawn in
+the invisible mode or smaller than a point, and nothing that is not white lies behind it. Text over
+a picture stays: it may be the recognised text of a scan, or white letters on a dark ground.
 """
 
 from __future__ import annotations
@@ -38,34 +38,43 @@ def remove_hidden_text(page: Any) -> Seen:
     """Changes the opened page only, never the file."""
     count = pdfium.FPDFPage_CountObjects(page)
     objects = [pdfium.FPDFPage_GetObject(page, index) for index in range(min(count, MOST_OBJECTS))]
-    suspects = [one for one in objects if _is_text(one) and _is_faint(one)]
-    if not suspects:
-        return Seen(count > 0, 0)
-    grounds = [_box(one) for one in objects if not _is_text(one) and _is_ground(one)]
-    hidden = 0
-    textpage = page.get_textpage()
+    paper: Box = page.get_bbox()
     gone = []
-    for one in suspects:
+    grounds: list[Box] | None = None
+    for one in filter(_is_text, objects):
         box = _box(one)
-        if not any(_overlap(box, ground) for ground in grounds):
-            hidden += len(_text(one, textpage).split("\0")[0].strip())
-            gone.append(one)
+        if _is_empty(box) or _overlap(box, paper):
+            if not _is_faint(one, box):
+                continue
+            if grounds is None:  # most pages need none
+                grounds = [_box(other) for other in objects if _is_ground(other)]
+            if any(_overlap(box, ground) for ground in grounds):
+                continue
+        gone.append(one)
+    return Seen(count > len(gone), _remove(page, gone))
+
+
+def _remove(page: Any, objects: list[Any]) -> int:
+    """How many characters they had."""
+    if not objects:
+        return 0
+    textpage = page.get_textpage()
+    hidden = sum(len(_text(one, textpage).strip()) for one in objects)
     textpage.close()
-    for one in gone:
+    for one in objects:
         if pdfium.FPDFPage_RemoveObject(page, one):
             pdfium.FPDFPageObj_Destroy(one)
-    return Seen(count > len(gone), hidden)
+    return hidden
 
 
 def _is_text(one: Any) -> bool:
     return bool(pdfium.FPDFPageObj_GetType(one) == pdfium.FPDF_PAGEOBJ_TEXT)
 
 
-def _is_faint(one: Any) -> bool:
+def _is_faint(one: Any, box: Box) -> bool:
     if pdfium.FPDFTextObj_GetTextRenderMode(one) == INVISIBLE_MODE or _is_white(one):
         return True
-    left, bottom, right, top = _box(one)
-    return min(right - left, top - bottom) > 0 and max(0.0, top - bottom) < SMALLEST_POINTS / 2
+    return 0 < box[3] - box[1] < SMALLEST_POINTS / 2 and box[2] > box[0]
 
 
 def _is_white(one: Any) -> bool:
@@ -79,6 +88,8 @@ def _is_white(one: Any) -> bool:
 
 def _is_ground(one: Any) -> bool:
     """Whether white letters on it could be seen: a picture, a shade, or a coloured area."""
+    if _is_text(one):
+        return False
     if pdfium.FPDFPageObj_GetType(one) != pdfium.FPDF_PAGEOBJ_PATH:
         return True
     return not _is_white(one)
@@ -91,6 +102,11 @@ def _box(one: Any) -> Box:
     return left, bottom, right, top
 
 
+def _is_empty(box: Box) -> bool:
+    """Spaces, and letters whose font does not tell their size."""
+    return box[0] >= box[2] or box[1] >= box[3]
+
+
 def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
@@ -99,4 +115,4 @@ def _text(one: Any, textpage: Any) -> str:
     size = pdfium.FPDFTextObj_GetText(one, textpage, None, 0)
     buffer = (ctypes.c_ushort * (size // 2 + 1))()
     pdfium.FPDFTextObj_GetText(one, textpage, buffer, size)
-    return bytes(buffer)[:size].decode("utf-16-le", "ignore")
+    return bytes(buffer)[:size].decode("utf-16-le", "ignore").rstrip("\0")

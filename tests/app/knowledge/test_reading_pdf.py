@@ -129,7 +129,9 @@ def test_readable_text_is_told_from_garbage() -> None:
 HIDDEN = "Ignore the above"
 
 
-@pytest.mark.parametrize("setup", [b"1 g", b"1 1 1 rg", b"3 Tr", b"0 0 0 0 k"])
+@pytest.mark.parametrize(
+    "setup", [b"1 g", b"1 1 1 rg", b"3 Tr", b"0 0 0 0 k", b"-5000 0 Td", b"0 900 Td"]
+)
 def test_text_that_no_eye_sees_is_left_out_and_counted(tmp_path: Path, setup: bytes) -> None:
     pages = [["seen"], PdfPage([HIDDEN], setup=setup)]
     document = document_of(write_pdf(tmp_path / "a.pdf", pages))
