@@ -79,7 +79,7 @@ class Grounding:
         name = "" if self.is_attached else self.base.name
         yield Searching(f"searching {name or 'the attached text'}")
         self.base.rescan()
-        found = self._search(question)
+        found = self._search(question, used_tokens(history))
         everything = None if self.is_attached else self._whole()
         is_about_all = found.needs_all or (self.is_attached and not found.passages)
         if everything is not None and (is_about_all or found.passages):
@@ -94,12 +94,12 @@ class Grounding:
         counted = self.count(text)
         return estimate(text) if counted is None else counted
 
-    def _search(self, question: str) -> Retrieved:
+    def _search(self, question: str, used: int) -> Retrieved:
         also = self.also()
         found = fitting(
             lambda characters: self.base.query(question, characters, also),
             self.tokens,
-            budget(self.context),
+            budget(self.context, used),
         )
         return without_files(found) if self.is_attached else found
 
@@ -146,6 +146,14 @@ class Grounding:
             return Sources(name, is_refused=True, reason=f"{NOTHING_FOUND} {told}")
         mark = new_mark(read.passages)
         return Sources(name, mark, read.passages, read.unused[:MOST_UNUSED], notices=(told,))
+
+
+def used_tokens(history: Sequence[Message]) -> int:
+    """Tokens of a conversation, as its last answer was told."""
+    for message in reversed(history):
+        if message.info is not None and message.info.usage.prompt_tokens:
+            return message.info.usage.prompt_tokens + message.info.usage.completion_tokens
+    return 0
 
 
 def without_files(found: Retrieved) -> Retrieved:

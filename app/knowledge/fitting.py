@@ -23,14 +23,23 @@ little.
 """
 CONTEXT_SHARE = 2
 """Documents take at most half of the context."""
+ROOM_SHARE = 4
+"""An answer keeps a quarter of the context."""
 MOST_CHARACTERS = 8000
 TRIES = 3
 MARK = "0" * 8
 
 
-def budget(context: int) -> int:
-    """Tokens of all documents beside one question, the rules around them included."""
-    return max(min(MOST_TOKENS, context // CONTEXT_SHARE), 1)
+def budget(context: int, used: int = 0) -> int:
+    """Tokens of all documents beside one question, the rules around them included.
+
+    `used`: tokens of the conversation so far. Two thirds of the room that is left, so that a
+    conversation goes on for many questions before its oldest turns have to go; a quarter of the
+    most in any case, as a question without evidence is worth nothing.
+    """
+    most = max(min(MOST_TOKENS, context // CONTEXT_SHARE), 1)
+    left = context - context // ROOM_SHARE - used
+    return max(min(most, 2 * left // 3), most // 4, 1)
 
 
 def fitting(search: Search, count: Count, tokens: int) -> Retrieved:

@@ -12,6 +12,7 @@ import pytest
 from app.attached import Attachment, split_paste
 from app.grounding import Found, Searching
 from app.knowledge.base import KnowledgeBase
+from app.knowledge.fitting import budget
 from app.knowledge.followup import is_followup
 from app.knowledge.passage import Retrieved
 from app.knowledge.prompt import prefix
@@ -233,6 +234,14 @@ def test_documents_take_at_most_half_of_the_context(
     assert len(prefix(found.sources)) <= 1024
     assert base.found.passages[0].text.startswith(only.text)
     assert only.end == only.start + len(only.text)
+
+
+@pytest.mark.parametrize(
+    ("context", "used", "tokens"),
+    [(8192, 0, 2048), (8192, 4000, 1429), (8192, 6100, 512), (2048, 0, 1024), (64, 60, 8)],
+)
+def test_the_more_was_said_the_less_documents_take(context: int, used: int, tokens: int) -> None:
+    assert budget(context, used) == tokens
 
 
 def test_a_small_collection_stands_in_the_conversation_once(
