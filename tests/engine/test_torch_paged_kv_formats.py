@@ -21,15 +21,12 @@ from models.tokenizers.gguf_vocab import GGUFTokenizer
 from models.weights import Weights
 
 CPU = torch.device("cpu")
-TOKENS = 1100
-"""Of the text."""
-MOST = {
-    "starter_model": {"q8": 0.0004, "fp8": 0.0085, "k8v4": 0.0065},
-    "window_model": {"q8": 0.0015, "fp8": 0.012, "k8v4": 0.015},
-}
-"""Mean Kullback-Leibler divergence from float32 KV in nats: somewhat above the measured ones, to
-notice what gets worse. Heads of 256 dims (the window model's) lose more than those of 64.
-"""
+LEAST_TOKENS = 1500
+"""The whole text has about 1,570 in both models."""
+MODELS = ("starter_model", "window_model")
+"""Heads of 64 dims and of 256."""
+MOST = {"q8": 0.001, "fp8": 0.006, "k8v4": 0.008}
+"""Mean Kullback-Leibler divergence from float32 KV in nats."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -54,20 +51,18 @@ def unpacked(part: Any) -> Any:
 
 @pytest.mark.model
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("model", MOST)
+@pytest.mark.parametrize("model", MODELS)
 def test_real_models_bear_every_format_but_q4(model: str, request: pytest.FixtureRequest) -> None:
     path: Path = request.getfixturevalue(model)
     config = config_from_gguf(read_model(path))
     weights: Weights = unpacked(load_gguf(path, config, CPU, torch.float32))
     tokenizer = GGUFTokenizer(path)
-    ids = tokenizer.encode(TEXT)[:TOKENS]
+    ids = tokenizer.encode(TEXT)
     tokenizer.close()
-    assert len(ids) == TOKENS
+    assert len(ids) > LEAST_TOKENS
     plain = kv_format("auto", "float32", None)
-    found = measure_divergence(
-        Decoder(config, weights), config, [*MOST[model], "q4"], plain, ids, CPU
-    )
+    found = measure_divergence(Decoder(config, weights), config, [*MOST, "q4"], plain, ids, CPU)
     assert not found["q4"].passes
-    for name, most in MOST[model].items():
+    for name, most in MOST.items():
         assert found[name].mean <= most, (name, found[name])
         assert found[name].top1 >= 0.93

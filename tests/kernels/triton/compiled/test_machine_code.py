@@ -92,7 +92,9 @@ def test_prefill(architecture: int, name: str, size: int) -> None:
     code = checked(launch, architecture)
     assert count(MATRIX, code.loop) > 0
     assert count(NARROW_LOAD, code.loop) <= (0 if name == "bf16" else KEYS_SCALES)
-    assert count(WIDE_LOAD, code.loop) > 0
+    # A part of 64 dims and 16 keys is 4 bytes a thread; more keys spill.
+    is_part = size > 128 and name != "bf16"
+    assert (count(WIDE_LOAD, code.loop) > 0) != is_part
     # Warp groups multiply from shared memory.
     assert (count(WARP_GROUP_MATRIX, code.loop) > 0) == (architecture == HOPPER)
 
