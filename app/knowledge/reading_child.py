@@ -44,6 +44,9 @@ AHEAD_FILES, AHEAD_BYTES = 16, 1_000_000
 more than it can.
 """
 
+DEATHS = 2
+"""Of the process, until a file is to blame: other programs end processes too."""
+
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
@@ -78,6 +81,7 @@ class ReadingChild:
             name: environment[name] for name in KEPT_SETTINGS if name in environment
         }
         self._lock = threading.Lock()
+        self._is_closing = False
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
 
@@ -122,11 +126,13 @@ class ReadingChild:
 
     def close(self) -> None:
         """From any thread: a file that is being read ends as skipped."""
+        self._is_closing = True
         process = self._process
         if process is not None:
             process.kill()
         with self._lock:
             self._stop()
+            self._is_closing = False
 
     @property
     def pid(self) -> int | None:
@@ -155,16 +161,21 @@ class ReadingChild:
     def _answer(
         self, waiting: deque[WantedFile], progress: Callable[[int, int], bool | None]
     ) -> Answer:
-        """To the first that waits. When that one has ended the process, all others are asked for
-        again.
+        """To the first that waits. When the process ends meanwhile, all are asked for again: only a
+        file that ends it twice is to blame.
         """
-        if self._process is None:
-            for file in waiting:
-                self._ask(file)
-        return self._awaited(progress)
+        for _ in range(DEATHS):
+            if self._process is None:
+                for file in waiting:
+                    self._ask(file)
+            if (answer := self._awaited(progress)) is not None:
+                return answer
+            if self._is_closing:
+                break
+        return Answer(unreadable=Unreadable("skipped: it ended the process that reads it"))
 
-    def _awaited(self, progress: Callable[[int, int], bool | None]) -> Answer:
-        """The last answer; the process is gone when the file killed it."""
+    def _awaited(self, progress: Callable[[int, int], bool | None]) -> Answer | None:
+        """The last answer of a file; None: the process is gone."""
         begun = time.monotonic()
         end = begun + self._seconds
         pages = (0, 0)
@@ -181,7 +192,7 @@ class ReadingChild:
                 return Answer(unreadable=Unreadable(f"skipped: stopped after {seconds:.0f} s"))
             if answer is None:
                 self._stop()
-                return Answer(unreadable=Unreadable("skipped: it ended the process that reads it"))
+                return None
             if answer.progress is None:
                 return answer
             pages = answer.progress
