@@ -69,5 +69,5 @@ def read(
 
 def _reader(kind: Kind) -> Callable[[Source], Document]:
     module, function = READERS[kind].split(".")
-    found = getattr(importlib.import_module(f"app.knowledge.reading.{module}"), function)
+    found = getattr(importlib.import_module(f"app.knowledge.reading.formats.{module}"), function)
     return cast("Callable[[Source], Document]", found)

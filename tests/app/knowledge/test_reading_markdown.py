@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from app.knowledge.reading.formats.markdown import markdown_marks, without_comments
 from app.knowledge.reading.headings import Headings
-from app.knowledge.reading.markdown import markdown_marks, without_comments
 from tests.app.knowledge.document_laws import document_of, line_of, section_at, state_of
 
 

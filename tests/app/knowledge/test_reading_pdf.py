@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app.knowledge.reading.formats.pdf import page_text, ranges, readable_share
 from app.knowledge.reading.limits import Limits
-from app.knowledge.reading.pdf import page_text, ranges, readable_share
 from tests.app.knowledge.document_laws import document_of, section_at, state_of
 from tests.app.knowledge.made_pdf import PICTURE, PdfPage, file_of, stream, write_pdf
 

@@ -18,8 +18,8 @@ import pypdfium2
 from app.knowledge.document import Document
 from app.knowledge.reading.builder import DocumentBuilder
 from app.knowledge.reading.cleaning import cleaned
+from app.knowledge.reading.formats.pdf_hidden import remove_hidden_text
 from app.knowledge.reading.headings import Headings
-from app.knowledge.reading.pdf_hidden import remove_hidden_text
 from app.knowledge.reading.source import Refused, Source
 
 NO_TEXT = "no text (needs OCR)"

@@ -9,7 +9,7 @@ from typing import Any
 from app.knowledge.document import Document, Section
 from app.knowledge.reading.builder import DocumentBuilder
 from app.knowledge.reading.encoding import decode
-from app.knowledge.reading.markdown import markdown_marks, without_comments
+from app.knowledge.reading.formats.markdown import markdown_marks, without_comments
 from app.knowledge.reading.source import Refused, Source
 
 LONGEST_OUTPUT = 2_000

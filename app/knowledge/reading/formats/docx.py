@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from app.knowledge.document import Document
 from app.knowledge.reading.archive import Archive
 from app.knowledge.reading.builder import DocumentBuilder
-from app.knowledge.reading.docx_text import TextOf
+from app.knowledge.reading.formats.docx_text import TextOf
 from app.knowledge.reading.source import Source
 from app.knowledge.reading.xml_parts import elements
 

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from app.knowledge.document import Document
 from app.knowledge.reading.archive import Archive, is_outside
 from app.knowledge.reading.builder import DocumentBuilder
-from app.knowledge.reading.html import add_html, page_text
+from app.knowledge.reading.formats.html import add_html, page_text
 from app.knowledge.reading.source import Refused, Source
 from app.knowledge.reading.xml_parts import elements
 
