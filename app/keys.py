@@ -111,7 +111,7 @@ BY_ID: Mapping[str, Key] = {key.id: key for key in KEYS}
 
 SHOWN = {
     "escape": "esc", "circumflex_accent": "^", "question_mark": "?", "slash": "/",
-    "left": "←", "right": "→", "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
+    "delete": "del", "left": "←", "right": "→", "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
 }  # fmt: skip
 
 

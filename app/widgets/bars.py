@@ -35,7 +35,7 @@ TITLE_ROOM = 24
 
 
 class TitleBar(Widget):
-    """`localchat · Lyon weekend · documents: work        SmolLM2 135M Q4_1 · 8k · fits`"""
+    """`localchat · documents: work · Lyon weekend        SmolLM2 135M Q4_1 · 8k · fits`"""
 
     chat_title: reactive[str] = reactive("")
     documents: reactive[str] = reactive("")
@@ -47,8 +47,8 @@ class TitleBar(Widget):
         base = single_line(self.documents, 40)
         left = Content.assemble(
             ("localchat", "bold $accent"),
-            f" · {title}" if title else "",
             (f" · documents: {base}" if base else "", "$accent"),
+            f" · {title}" if title else "",
         )
         right = Content.styled(single_line(self.model, 60), "$faint")
         room = self.size.width - right.cell_length - 2

@@ -80,7 +80,7 @@ def rest_words(sources: Sources | None, citations: Sequence[Citation], key: str)
         return ""
     name = single_line(sources.base, 60) or "the attached text"
     if sources.is_whole:
-        said = f"all of {name} was read"
+        said = f"all of {name} was read · {key} shows it"
         return said if citations else f"no passage cited; {said}"
     read = len(sources.passages) - len({citation.number for citation in citations})
     parts = []

@@ -41,8 +41,10 @@ class FilesPage(Page[None]):
         panel.border_title = Content(f"files of {self._base}")
         panel.border_subtitle = "enter opens · esc back"
         with panel:
-            yield Input(placeholder="part of a name", compact=True)
-            yield OptionList(Option(Content.styled("reading …", "$faint"), disabled=True))
+            yield Input(placeholder="part of a name", compact=True, classes="filter")
+            yield OptionList(
+                Option(Content.styled("reading …", "$faint"), disabled=True), classes="one-line"
+            )
             yield Static(classes="rest", markup=False)
 
     def on_files_listed(self, event: FilesListed) -> None:

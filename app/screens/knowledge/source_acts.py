@@ -68,9 +68,11 @@ class SourceActs:
             return
         page = SourcePage(passage.place)
         self.screen.app.push_screen(page)
-        self.screen.in_thread(
-            lambda: post(page, m.SourceRead(source_view(session, base, passage))), "source"
-        )
+
+        def read() -> None:
+            page.post_message(m.SourceRead(source_view(session, base, passage)))
+
+        self.screen.in_thread(lambda: read(), "source")
 
     # ---- of a base
 
@@ -80,9 +82,11 @@ class SourceActs:
             return
         page = FilesPage(name, lambda file: self.open_file(name, file))
         self.screen.app.push_screen(page)
-        self.screen.in_thread(
-            lambda: post(page, m.FilesListed(tuple(session.base(name).files()))), "files"
-        )
+
+        def read() -> None:
+            page.post_message(m.FilesListed(tuple(session.base(name).files())))
+
+        self.screen.in_thread(lambda: read(), "files")
 
     def open_file(self, name: str, file: FileState) -> None:
         session = self.screen.stored_session
@@ -93,15 +97,11 @@ class SourceActs:
             return
         page = SourcePage(file.name)
         self.screen.app.push_screen(page)
-        self.screen.in_thread(
-            lambda: post(page, m.SourceRead(beginning(file, session.base(name).index))), "source"
-        )
 
+        def read() -> None:
+            page.post_message(m.SourceRead(beginning(file, session.base(name).index)))
 
-def post(page: SourcePage | FilesPage, message: m.SourceRead | m.FilesListed) -> None:
-    """To a page that may have been left meanwhile."""
-    if page.is_attached:
-        page.post_message(message)
+        self.screen.in_thread(lambda: read(), "source")
 
 
 def answer_sources(session: Session, message_id: int) -> AnswerSources | None:

@@ -54,7 +54,7 @@ class SourcesPage(Page[None]):
         with panel:
             if notes:
                 yield Static(Content("\n".join(notes)), classes="notices", markup=False)
-            yield OptionList(*self._options())
+            yield OptionList(*self._options(), classes="one-line")
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
