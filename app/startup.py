@@ -17,7 +17,7 @@ from app.store.history import History
 from engine.client import EngineClient
 
 if TYPE_CHECKING:
-    from app.knowledge.base import KnowledgeBases
+    from app.knowledge.bases import KnowledgeBases
 
 
 def open_session(paths: Paths, settings: Settings, private: bool = False) -> Session:
@@ -38,7 +38,7 @@ def session_for(paths: Paths, settings: Settings, private: bool = False) -> Iter
 
 def knowledge_bases(paths: Paths) -> KnowledgeBases:
     """All knowledge bases of the data folder, with the embedder that this installation has."""
-    from app.knowledge.base import KnowledgeBases
+    from app.knowledge.bases import KnowledgeBases
     from app.knowledge.embedder import installed_embedder
 
     return KnowledgeBases(paths, installed_embedder())

@@ -14,7 +14,8 @@ from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from app.console import Console
-    from app.knowledge.base import KnowledgeBase, KnowledgeBases
+    from app.knowledge.base import KnowledgeBase
+    from app.knowledge.bases import KnowledgeBases
 
     Action = Callable[[KnowledgeBases, list[str], argparse.Namespace, Console], int]
 

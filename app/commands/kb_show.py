@@ -11,7 +11,8 @@ from engine.errors import LocalchatError, UsageError
 
 if TYPE_CHECKING:
     from app.console import Console
-    from app.knowledge.base import KnowledgeBase, KnowledgeBases
+    from app.knowledge.base import KnowledgeBase
+    from app.knowledge.bases import KnowledgeBases
     from app.knowledge.passage import Passage
     from app.knowledge.states import FileState, Status
 

@@ -1,42 +1,36 @@
-"""Knowledge bases: folders of documents with an index in our data folder, by name.
+"""One knowledge base: folders of documents, kept in step with an index of them, and asked.
 
-A base lies in `paths.knowledge/NAME`: `base.json` with its roots, the index, the vectors, locks.
-Documents are only read.
+It lies in a folder of ours: `base.json` with its roots, the index, the vectors, locks. Documents
+are only read.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.arguments import nearest
-from app.errors import Busy, file_error
+from app.errors import Busy
 from app.knowledge import base_status, embedding
-from app.knowledge.base_file import NAME as BASE_FILE
-from app.knowledge.base_file import checked_name, read_roots, write_roots
-from app.knowledge.errors import BadBaseName, KnowledgeError, NoSuchBase
+from app.knowledge.base_file import read_roots, write_roots
+from app.knowledge.errors import KnowledgeError
 from app.knowledge.export import export
 from app.knowledge.index import Index
-from app.knowledge.index_file import NAME as INDEX_FILE
-from app.knowledge.index_file import locks_of
 from app.knowledge.passage import Retrieved
 from app.knowledge.reading_child import ReadingChild
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from app.knowledge.sync import Sync
+from app.knowledge.sync_lock import is_held, syncing
 from app.knowledge.texts import put_texts
 from app.knowledge.vectors import Vectors
-from app.paths import Paths, make_folder
+from app.paths import make_folder
 from app.sanitize import single_line
-from app.store.locks import hold
 
 if TYPE_CHECKING:
     from app.knowledge.embedder import Embedder
@@ -46,83 +40,6 @@ Report = Callable[[SyncProgress], bool | None]
 
 RESCAN_SECONDS = 5.0
 """A question waits this long for documents that have changed; the rest waits for a sync."""
-
-
-class KnowledgeBases:
-    """All bases of a data folder."""
-
-    def __init__(self, paths: Paths, embedder: Embedder | None = None) -> None:
-        """`embedder` None: searching by words only."""
-        self._paths = paths
-        self._folder = paths.knowledge
-        self.embedder = embedder
-
-    def names(self) -> list[str]:
-        """In alphabetical order."""
-        try:
-            found = [path.parent.name for path in self._folder.glob(f"*/{BASE_FILE}")]
-        except OSError as error:
-            raise file_error(error, self._folder) from error
-        return sorted(found, key=lambda name: (name.casefold(), name))
-
-    def create(self, name: str, roots: Sequence[Path] = ()) -> KnowledgeBase:
-        """A new, empty base; BadBaseName where the name cannot be or is taken, KnowledgeError where
-        a root is no folder and no file.
-        """
-        folder = self._folder / checked_name(name)
-        for root in roots:
-            check_root(root)
-        # On disks that take `Work` for `work` too.
-        if (folder / BASE_FILE).exists():
-            raise BadBaseName(
-                f"There is a knowledge base “{name}” already.",
-                "",
-                f"Add folders to it: `localchat kb add {name} FOLDER`, or choose another name.",
-            )
-        make_folder(folder)
-        write_roots(folder, ())
-        base = self.open(name)
-        for root in roots:
-            base.add(root)
-        return base
-
-    def open(self, name: str) -> KnowledgeBase:
-        """NoSuchBase; IndexDamaged, IndexNewer."""
-        folder = self._existing(name)
-        ours = (self._paths.data, self._paths.state, self._paths.cache, self._paths.config)
-        return KnowledgeBase(name, folder, Index.open(folder), self.embedder, ours)
-
-    def rebuild(self, name: str) -> KnowledgeBase:
-        """Throws the index away, damaged or not, and opens an empty one with the same roots. Busy
-        while another process is at it.
-        """
-        folder = self._existing(name)
-        with syncing(folder, name):
-            for path in [*folder.glob(f"{INDEX_FILE}*"), *folder.glob("vectors-*")]:
-                remove(path)
-        return self.open(name)
-
-    def remove(self, name: str) -> None:
-        """Deletes the index; documents stay. Busy while another process is at it."""
-        folder = self._existing(name)
-        with syncing(folder, name):
-            # First what makes it a base: a removal that is cut short leaves none behind.
-            remove(folder / BASE_FILE)
-        remove(folder)
-
-    def _existing(self, name: str) -> Path:
-        folder = self._folder / checked_name(name)
-        if not (folder / BASE_FILE).is_file():
-            names = self.names()
-            guess = nearest(name, names)
-            raise NoSuchBase(
-                f"There is no knowledge base “{name}”.",
-                f"Knowledge bases: {', '.join(names) or 'there are none'}.",
-                f"Did you mean “{guess}”?"
-                if guess
-                else f"Make it: `localchat kb create {name} FOLDER`.",
-            )
-        return folder
 
 
 class KnowledgeBase:
@@ -353,37 +270,3 @@ def check_root(root: Path) -> Path:
         name = single_line(str(path))
         raise KnowledgeError(f"{name} is no folder", "Nothing was added.", "Check the path.")
     return path
-
-
-@contextmanager
-def syncing(folder: Path, name: str) -> Iterator[None]:
-    """The lock of the one that writes the index. Raises Busy at once, with the other's pid."""
-    what = f"The knowledge base {name} is being brought up to date"
-    with hold(sync_lock(folder), timeout=0, what=what):
-        yield
-
-
-def is_held(folder: Path) -> bool:
-    """Whether any process writes the index now."""
-    if not sync_lock(folder).exists():
-        return False
-    try:
-        with syncing(folder, ""):
-            return False
-    except Busy:
-        return True
-
-
-def sync_lock(folder: Path) -> Path:
-    return locks_of(folder) / "sync.lock"
-
-
-def remove(path: Path) -> None:
-    """A file or a folder with all that is in it; StorageError where that fails."""
-    try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    except OSError as error:
-        raise file_error(error, path) from error

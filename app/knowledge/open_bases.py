@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from app.paths import Paths
 
 if TYPE_CHECKING:
-    from app.knowledge.base import KnowledgeBase, KnowledgeBases
+    from app.knowledge.base import KnowledgeBase
+    from app.knowledge.bases import KnowledgeBases
 
 
 class OpenBases:

@@ -26,8 +26,6 @@ Report = Callable[[SyncProgress], bool | None]
 
 READ_TRIES = 3
 """A file that changes while it is read is read again this often; the next sync tries anew."""
-TRIM_FILES = 200
-"""Files between two looks at the length of the log."""
 BATCH = 500
 """Rows of one transaction that stores no text."""
 
@@ -94,11 +92,10 @@ class Sync:
 
     def _tell(self, found: FoundFile | None) -> None:
         name = ""
-        if found is not None and found.path not in self._seen:
-            self._seen.add(found.path)
-            if len(self._seen) % TRIM_FILES == 0:
-                self._catalogue.trim()
         if found is not None:
+            if found.path not in self._seen:
+                self._seen.add(found.path)
+                self._catalogue.trim()
             name = single_line(found.relative or found.path.name)
         done = max(len(self._seen) - 1, 0)
         if self._report(SyncProgress("reading", done, self._total, name)) is False:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.knowledge.base import KnowledgeBase, KnowledgeBases, Report
+from app.knowledge.base import KnowledgeBase, Report
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import BadBaseName, NoSuchBase
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.states import FileState, Status, SyncProgress, SyncReport

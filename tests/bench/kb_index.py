@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median, quantiles
 
-from app.knowledge.base import KnowledgeBase, KnowledgeBases
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.watch import Watch
 from app.knowledge.words import STOP_WORDS
 from app.paths import Paths

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from app.knowledge.base import KnowledgeBase, KnowledgeBases
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.states import SyncProgress
 from app.paths import Paths
 from tests.app.knowledge.hash_embedder import HashEmbedder

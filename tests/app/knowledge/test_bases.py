@@ -11,7 +11,8 @@ import pytest
 from app.errors import Busy, DiskFull
 from app.knowledge import base as base_module
 from app.knowledge import embedding, schema
-from app.knowledge.base import KnowledgeBase, KnowledgeBases, syncing
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import (
     BadBaseName,
     EmbedderChanged,
@@ -21,6 +22,7 @@ from app.knowledge.errors import (
     NoSuchBase,
 )
 from app.knowledge.index_file import suspicion
+from app.knowledge.sync_lock import syncing
 from app.paths import Paths
 from app.store.database import connect
 from tests.app.knowledge.base_laws import found, seen
@@ -282,7 +284,7 @@ def test_one_process_writes_and_the_others_read(bases: KnowledgeBases, docs: Pat
 
 HOLD = """
 import pathlib, sys
-from app.knowledge.base import syncing
+from app.knowledge.sync_lock import syncing
 with syncing(pathlib.Path(sys.argv[1]), "work"):
     print("held", flush=True)
     sys.stdin.read()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.knowledge.base import KnowledgeBases
+from app.knowledge.bases import KnowledgeBases
 from app.paths import Paths
 from app.session import Answered, Options, Session
 from app.settings import CacheSettings, KnowledgeSettings, Settings

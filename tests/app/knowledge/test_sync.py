@@ -9,7 +9,8 @@ import pytest
 
 from app.knowledge import base as base_module
 from app.knowledge import catalogue, file_bytes, root_reading, scan
-from app.knowledge.base import KnowledgeBase, KnowledgeBases
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.states import SyncProgress, SyncReport
 from app.paths import Paths
 from tests.app.knowledge.base_laws import found, seen

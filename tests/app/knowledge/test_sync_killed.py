@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.knowledge import embedding
-from app.knowledge.base import KnowledgeBase, KnowledgeBases
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.paths import Paths
 from tests.app.knowledge.base_laws import found, seen
 from tests.app.knowledge.hash_embedder import HashEmbedder

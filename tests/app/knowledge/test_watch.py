@@ -10,8 +10,10 @@ import pytest
 
 from app.knowledge import base as base_module
 from app.knowledge import changes, embedding, watch
-from app.knowledge.base import KnowledgeBase, KnowledgeBases, syncing
+from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.states import SyncReport
+from app.knowledge.sync_lock import syncing
 from app.knowledge.watch import Watch
 from app.paths import Paths
 from tests.app.knowledge.base_laws import found
