@@ -40,6 +40,20 @@ def install() -> None:
         setattr(InterpreterBuilder, name, _refusing(getattr(InterpreterBuilder, name)))
     for kind in (interpreter.ReduceOps, interpreter.ScanOps):
         kind.apply_impl = _refusing_inputs(kind.apply_impl)
+    interpreter._patch_lang_tensor = _with_index(interpreter._patch_lang_tensor)
+
+
+def _with_index(patch: Callable[..., None]) -> Callable[..., None]:
+    """Bounds of a loop as integers: Triton 3.6 gives NumPy arrays of one number, which NumPy 2.4
+    takes for integers no more.
+    """
+
+    @wraps(patch)
+    def patched(tensor: Any, *scope: Any) -> None:
+        patch(tensor, *scope)
+        tensor.__index__ = lambda self: int(self.handle.data.reshape(-1)[0])
+
+    return patched
 
 
 def numbers(data: np.ndarray, dtype: tl.dtype) -> np.ndarray:
