@@ -30,9 +30,13 @@ class CandidateChooser:
             kernel = importlib.import_module("kernels.triton.sampling_candidates")
             self._scratch = kernel.scratch_for(rows, vocab_size, self.count, device)
 
+    def chosen(self, rows: int) -> Tensor:
+        """Where the candidates of so many rows lie."""
+        return self._out[:rows]
+
     def choose(self, logits: Tensor) -> Tensor:
         """float32 [R, V] -> int64 [R, count + 1], packed."""
-        out = self._out[: logits.shape[0]]
+        out = self.chosen(logits.shape[0])
         found: Tensor = self._run(
             logits, self._vocab_size, self.count, scratch=self._scratch, out=out
         )

@@ -40,7 +40,6 @@ class RecordedPasses:
         wanted = max(kind.wanted for kind in kinds)
         self._room = decoder.workspace(max(kind.tokens for kind in kinds), wanted)
         self._chooser = CandidateChooser(decoder.ops, vocab_size, wanted, device)
-        self._results: dict[PassKind, tuple[Tensor, Tensor | None]] = {}
 
     def record(self, goes_on: Callable[[int, int], bool]) -> bool:
         """Every kind; `goes_on` is asked before each, with how many are done and how many there
@@ -63,16 +62,16 @@ class RecordedPasses:
             return None
         self._input.fill(kind, rows, held)
         self._runner.replay(kind)
-        return self._results[kind]
+        logits = self._room.part(kind.tokens, kind.wanted).logits
+        assert logits is not None
+        return logits, self._chooser.chosen(kind.wanted) if self._chooser.is_kernel else None
 
     def _pass(self, kind: PassKind) -> Callable[[], None]:
         given, room = self._input.of(kind), self._room.part(kind.tokens, kind.wanted)
 
         def run() -> None:
             logits = self._decoder.forward(given, self._pools, room=room)
-            chosen = None
-            if self._chooser.is_kernel and kind.wanted:
-                chosen = self._chooser.choose(logits)
-            self._results[kind] = logits, chosen
+            if self._chooser.is_kernel:
+                self._chooser.choose(logits)
 
         return run

@@ -1,4 +1,4 @@
-"""A whole model as tensors with shapes and no numbers, in the shapes of an 8B one but two layers."""
+"""A model as tensors with shapes and no numbers, in the shapes of an 8B one but two layers."""
 
 from __future__ import annotations
 
