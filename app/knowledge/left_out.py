@@ -37,8 +37,11 @@ SECRET_FILES = _names(
 PROGRAM_FOLDERS = _names(
     "node_modules __pycache__ venv site-packages bower_components $RECYCLE.BIN lost+found"
 )
-PROGRAM_FILES = ("~$*", "*.swp", "*.swo", "*~", "#*#", "*.tmp", "*.part", "*.crdownload")
-"""Files that stand beside one that is being edited or fetched."""
+PROGRAM_FILES = _names(
+    "~$* *.swp *.swo *~ #*# *.tmp *.part *.crdownload *.pyc *.min.js *.min.css *.js.map *.css.map"
+    " package-lock.json yarn.lock pnpm-lock.yaml poetry.lock Cargo.lock uv.lock"
+)
+"""Files that stand beside one that is being edited or fetched, and what nobody writes by hand."""
 
 _SECRET, _PROGRAM = _any_of(SECRET_FILES), _any_of(PROGRAM_FILES)
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-Kind = Literal["markdown", "text", "code", "csv", "json", "html", "pdf", "docx", "epub", "notebook"]
+Kind = Literal[
+    "markdown", "markup", "text", "code", "csv", "json", "html", "pdf", "docx", "epub", "notebook"
+]
 
 SUFFIXES: dict[Kind, str] = {
     "markdown": ".md .markdown .mdown .mkd .mdx .qmd .rmd",
+    "markup": ".rst .org .adoc .asciidoc .tex .latex",
     "csv": ".csv .tsv .tab",
     "json": ".json .jsonl .ndjson .geojson",
     "html": ".html .htm .xhtml",

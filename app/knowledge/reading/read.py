@@ -16,6 +16,7 @@ from app.knowledge.reading.source import Progress, Refused, Source, no_progress,
 READERS: dict[Kind, str] = {
     "markdown": "markdown.read_markdown",
     "text": "plain.read_plain",
+    "markup": "markup.read_markup",
     "code": "code.read_code",
     "csv": "csv_table.read_csv",
     "json": "json_text.read_json",

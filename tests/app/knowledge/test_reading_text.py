@@ -250,6 +250,27 @@ def test_definitions_of_many_languages_are_headings(
     assert section_at(document_of(path), "inner").headings == (definition,)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.rst", "=====\nOven\n=====\nhot\n\nCare\n----\nsoap\n\nNext\n====\n\nend\n"),
+        ("a.rst", "Oven\n====\n\nhot\n\nCare\n~~~~\nsoap\n\n----\n\nNext\n====\nend\n"),
+        ("a.org", "* Oven\nhot\n** Care\n*bold* soap\n* Next\nend\n"),
+        ("a.adoc", "= Oven\nhot\n\n== Care\nsoap\n\n= Next\nend\n"),
+        ("a.tex", "\\section{Oven}\nhot\n  \\subsection*{Care}\nsoap\n\\section{Next}\nend\n"),
+    ],
+)
+def test_other_markup_stands_under_its_headings(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    document = document_of(path)
+    assert document.text == text
+    assert section_at(document, "hot").headings == ("Oven",)
+    assert section_at(document, "soap").headings == ("Oven", "Care")
+    if not text.startswith("====="):  # a line above makes it another kind of heading
+        assert section_at(document, "end").headings == ("Next",)
+
+
 def test_decoding_says_what_it_guessed() -> None:
     assert decode(GERMAN.encode("cp1252")).notice.startswith("read as ")
     assert decode(GERMAN.encode()).notice == ""
