@@ -73,7 +73,7 @@ def _codes_k(k: Tensor, kind: str) -> Codes:
         return quantize(k, kind)
     if kind == "int4":
         return quantize_groups(hadamard(k))
-    return Codes(k.to(DTYPES[kind]))
+    return Codes(_plain(k, kind))
 
 
 def _codes_v(v: Tensor, kind: str) -> Codes:
@@ -81,7 +81,14 @@ def _codes_v(v: Tensor, kind: str) -> Codes:
         return quantize(v, kind)
     if kind == "int4":
         return quantize_range(hadamard(v))
-    return Codes(v.to(DTYPES[kind]))
+    return Codes(_plain(v, kind))
+
+
+def _plain(x: Tensor, kind: str) -> Tensor:
+    """What f16 cannot hold becomes its largest number: an infinity would make NaN of a score."""
+    dtype = DTYPES[kind]
+    top = torch.finfo(dtype).max
+    return (x.clamp(-top, top) if kind == "f16" else x).to(dtype)
 
 
 def _store_k(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Tensor) -> None:

@@ -19,7 +19,7 @@ from kernels.kv_layout import K_GROUP, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.qkv_store import Biases, HeadNorms
-from kernels.triton.codes import codes4, fp8_codes, int8_codes, range_codes4
+from kernels.triton.codes import codes4, fp8_codes, half, int8_codes, range_codes4
 from kernels.triton.limits import lacking
 from kernels.triton.rotation import rotated
 
@@ -109,7 +109,8 @@ def _store_k(
         p_bytes = p_k + row[:, None] * (SIZE // 2) + b[None, :]
         tl.store(p_bytes, (low | (high << 4)).to(tl.uint8), mask=m_head[:, None])
     else:
-        tl.store(p_k + row[:, None] * SIZE + d[None, :], x.to(p_k.dtype.element_ty), mask=m)
+        numbers = half(x) if KIND == "f16" else x
+        tl.store(p_k + row[:, None] * SIZE + d[None, :], numbers.to(p_k.dtype.element_ty), mask=m)
 
 
 @triton.jit
@@ -146,7 +147,8 @@ def _store_v(
         tl.store(p_zero + part, tl.reshape(zero, part.shape), mask=m_head[:, None])
     else:
         p_row = p_v + row[:, None] * SIZE + d[None, :]
-        tl.store(p_row, x.to(p_v.dtype.element_ty), mask=m)
+        numbers = half(x) if KIND == "f16" else x
+        tl.store(p_row, numbers.to(p_v.dtype.element_ty), mask=m)
 
 
 @triton.jit

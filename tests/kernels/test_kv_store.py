@@ -91,6 +91,17 @@ def test_slot_minus_one_writes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
+def test_numbers_beyond_fp16_stay_finite(name: str) -> None:
+    pool = poisoned_pool(name, 3)
+    k, v = torch.randn(4, 2, 64) * 1e6, torch.randn(4, 2, 64) * 1e6
+    store_kv(pool, 0, k, v, torch.arange(16, 20))
+    found = load_kv(pool, 0, torch.tensor([1]), 4)
+    assert all(one.isfinite().all() for one in found)
+    if name == "f16":
+        assert torch.equal(found[0], k.clamp(-65504, 65504).half().float())
+
+
+@pytest.mark.parametrize("name", FORMATS)
 def test_no_token_at_all_is_fine(name: str) -> None:
     pool = poisoned_pool(name, 2)
     none = torch.empty(0, 2, 64)

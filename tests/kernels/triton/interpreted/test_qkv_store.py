@@ -135,6 +135,17 @@ def test_zeros_and_an_outlier(name: str) -> None:
     assert all(relative(ours[1], theirs[1]) < 0.01 for ours, theirs in zip(*found, strict=True))
 
 
+def test_what_fp16_cannot_hold_becomes_its_largest_number() -> None:
+    one = case(64)
+    k, v = one.k * 1e6, one.v * -1e6
+    pools = [poisoned_pool("f16", 4) for _ in range(2)]
+    qkv_store.store_qkv(one.q, k, v, pools[0], 1, SLOTS)
+    store_qkv(one.q, k, v, pools[1], 1, SLOTS)
+    found = [load_kv(pool, 1, torch.tensor([1]), 2) for pool in pools]
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
+    assert all(part.abs().max() == 65504 for part in found[1])
+
+
 def test_a_shape_without_a_kernel_is_named() -> None:
     assert can_run(64, 4, poisoned_pool("q4", 2).layout, (8, 0)) is None
     assert "80" in str(can_run(80, 4, poisoned_pool("q4", 2, size=80).layout, (8, 0)))
