@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app.knowledge.base import KnowledgeBase, Report
 from app.knowledge.bases import KnowledgeBases
@@ -13,6 +14,7 @@ from app.knowledge.errors import BadBaseName, NoSuchBase
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from engine.errors import LocalchatError
+from tests.app.fake_base import FakeIndex
 
 
 @dataclass
@@ -34,6 +36,7 @@ class FakeBase(KnowledgeBase):
     """`lexical_only` and `replace_embedder` of each."""
     questions: list[tuple[str, int]] = field(default_factory=list)
     is_closed: bool = False
+    index: Any = field(default_factory=FakeIndex)
 
     @property
     def roots(self) -> tuple[Path, ...]:
