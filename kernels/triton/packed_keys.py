@@ -10,10 +10,10 @@ zeros, and so would the rounding not: what it took from a weight is added back, 
 """
 
 # Triton publishes no types, and reads annotations of kernels as its own.
-# mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def"
+# mypy: disable-error-code="import-untyped,import-not-found,untyped-decorator,no-untyped-def,assignment"
 # mypy: disallow-untyped-calls=False
-# Triton joins tuples and doesn't unpack them.
-# ruff: noqa: RUF005
+# Triton joins tuples, which then have other types, and doesn't unpack them. mypy's list has no room.
+# ruff: noqa: RUF005, E501
 
 from __future__ import annotations
 
