@@ -173,7 +173,12 @@ class Decoder:
         """Rows `wanted` of [T, hidden] -> float32 [R, vocab_size]."""
         last = self._norm(self.weights.norm)
         seen = self.ops.norm(x, last, rows=wanted, out=room.wanted)
-        logits = self.ops.linear(seen, self.weights.output, out=room.logits).float()
+        out = room.logits
+        if out is None and self.ops.settings.capability is not None:
+            # As a recorded pass has them: not rounded to the activations' dtype.
+            shape = len(wanted), self.config.vocab_size
+            out = torch.empty(shape, dtype=torch.float32, device=x.device)
+        logits = self.ops.linear(seen, self.weights.output, out=out).float()
         cap = self.config.logit_cap
         if cap is None:
             return logits
