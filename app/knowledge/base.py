@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.errors import Busy
+from app.errors import Busy, DiskFull
 from app.knowledge import base_status, embedding
 from app.knowledge.base_file import read_roots, write_roots
 from app.knowledge.errors import KnowledgeError
@@ -140,14 +140,14 @@ class KnowledgeBase:
 
     def rescan(self) -> SyncReport | None:
         """A sync of the words before a question, cut off after some seconds; None where another
-        process is at it, or a watch of this one.
+        process is at it, or a watch of this one, or the disk is full.
         """
         if self.is_watched or self._is_fixed:
             return None
         end = time.monotonic() + RESCAN_SECONDS
         try:
             return self._sync(lambda progress: time.monotonic() < end, lambda tell: 0)
-        except Busy:
+        except (Busy, DiskFull):
             return None
 
     def _sync(self, report: Report, embed: Callable[[Report], int]) -> SyncReport:
@@ -162,6 +162,8 @@ class KnowledgeBase:
                     run.run(self.roots)
                 done = replace(done, searchable_after=time.monotonic() - began)
                 done = replace(done, embedded=embed(tell), is_complete=True)
+            if not self.is_watched:
+                self._child.close()
             return replace(
                 done,
                 **asdict(run.counts),

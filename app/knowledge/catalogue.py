@@ -24,6 +24,8 @@ from app.sanitize import single_line
 RULES = f"{READING_RULES}/{chunking.RULES}"
 """Of readers and cuts. Documents made by others are made again, texts that stay keep vectors."""
 
+SYNCED_STEP_SECONDS = 60.0
+
 NAME_LIMIT = 8
 """File names of one document that can be searched for."""
 
@@ -55,29 +57,37 @@ class FileRecord:
 
 
 class Catalogue:
-    """Files and documents of one index. One process at a time uses it, under the sync's lock."""
+    """Files and documents of one index. One process at a time uses it, under the sync's lock. What
+    is so already is not written again: a scan that finds nothing new leaves the index untouched.
+    """
 
     def __init__(self, file: IndexFile) -> None:
         self._file = file
 
     def refresh_words(self) -> bool:
-        """Brings the word index under the rules of this program."""
+        """Brings the word index under the rules of this program; whether that was needed."""
+        with self._file.read() as connection:
+            if word_table.is_current(connection):
+                return False
         with self._file.write() as connection:
-            return word_table.refresh_words(connection)
+            word_table.refresh_words(connection)
+        return True
 
     # ---- roots
 
     def set_roots(self, roots: Sequence[Path]) -> dict[Path, int]:
         """These and no others; files of the others go."""
         wanted = {os.fsencode(root): root for root in roots}
-        with self._file.write() as connection:
+        with self._file.read() as connection:
             there = dict(connection.execute("SELECT path, id FROM roots").fetchall())
-            for path in there.keys() - wanted.keys():
-                self._drop_root(connection, there[path])
-            for path in wanted:
-                connection.execute("INSERT OR IGNORE INTO roots (path) VALUES (?)", (path,))
-            rows = connection.execute("SELECT path, id FROM roots").fetchall()
-        return {wanted[path]: root_id for path, root_id in rows}
+        if there.keys() != wanted.keys():
+            with self._file.write() as connection:
+                for path in there.keys() - wanted.keys():
+                    self._drop_root(connection, there[path])
+                for path in wanted.keys() - there.keys():
+                    connection.execute("INSERT INTO roots (path) VALUES (?)", (path,))
+                there = dict(connection.execute("SELECT path, id FROM roots").fetchall())
+        return {wanted[path]: root_id for path, root_id in there.items()}
 
     def _drop_root(self, connection: sqlite3.Connection, root_id: int) -> None:
         ids = content_ids(connection, "root_id = ?", root_id)
@@ -95,6 +105,11 @@ class Catalogue:
 
     def set_root_state(self, root_id: int, device: int | None, is_missing: bool) -> None:
         """`device` None: as it was. A disk's number changes when it is mounted again."""
+        query = "SELECT coalesce(?, device) IS device AND is_missing = ? FROM roots WHERE id = ?"
+        with self._file.read() as connection:
+            (is_so,) = connection.execute(query, (device, is_missing, root_id)).fetchone()
+        if is_so:
+            return
         with self._file.write() as connection:
             if device is not None:
                 connection.execute(
@@ -174,8 +189,12 @@ class Catalogue:
                 connection.execute("DELETE FROM contents WHERE id = ?", (content_id,))
 
     def set_synced(self, moment: float) -> None:
-        with self._file.write() as connection:
-            connection.execute("UPDATE meta SET synced = ?", (moment,))
+        """Where nothing has changed it is kept to the minute."""
+        with self._file.read() as connection:
+            (before,) = connection.execute("SELECT synced FROM meta").fetchone()
+        if before is None or not 0 <= moment - before < SYNCED_STEP_SECONDS:
+            with self._file.write() as connection:
+                connection.execute("UPDATE meta SET synced = ?", (moment,))
 
     def trim(self) -> None:
         self._file.trim()

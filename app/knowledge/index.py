@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from sqlite3 import Connection
@@ -134,8 +135,14 @@ class Index:
         """Vectors set from now on are this embedder's. EmbedderChanged where others are there and
         `replace` is false; with it the old ones stay in use until `finish_vectors`.
         """
-        with self._writes.write() as connection:
-            self._bound = vector_table.bind(connection, fingerprint, size, replace)
+        with self.read() as connection:
+            there = vector_table.sets(connection)
+        if [(each.fingerprint, each.size) for each in there] == [(fingerprint, size)]:
+            (self._bound,) = there
+        else:
+            with self._writes.write() as connection:
+                self._bound = vector_table.bind(connection, fingerprint, size, replace)
+        with self._writes.read() as connection:
             self._free_rows = vector_table.free_rows(connection, self._bound.id)
         return self._bound
 
@@ -161,9 +168,12 @@ class Index:
 
     def finish_vectors(self) -> None:
         """All texts have vectors of the bound embedder: others go."""
-        with self._writes.write() as connection:
-            vector_table.take_into_use(connection, self._bound_set.id)
-            kept = self.vector_path(self._bound_set)
+        with self.read() as connection:
+            is_alone = vector_table.sets(connection) == [replace(self._bound_set, in_use=True)]
+        if not is_alone:
+            with self._writes.write() as connection:
+                vector_table.take_into_use(connection, self._bound_set.id)
+        kept = self.vector_path(self._bound_set)
         for path in self.folder.glob("vectors-*.f32"):
             if path != kept:
                 path.unlink(missing_ok=True)

@@ -84,7 +84,8 @@ class Watch:
             self._wanted.set()
             return BUSY_SECONDS
         except EmbedderChanged as error:
-            self._lexical_only = True
+            self._lexical_only = True  # The words are in step, and stay so.
+            self._base.is_watched = not self._ended.is_set()
             self._on_notice(f"{error.title}. {error.next_step}")
             return 0.0
         except LocalchatError as error:

@@ -45,18 +45,20 @@ def add_words(connection: sqlite3.Connection, content_id: int) -> None:
     insert_words(connection, list(stored_words(connection, "WHERE content_id = ?", content_id)))
 
 
-def refresh_words(connection: sqlite3.Connection) -> bool:
-    """Makes the whole table again where other rules made it; whether it did."""
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether the rules of this program made the table."""
     (rules,) = connection.execute("SELECT words_rules FROM meta").fetchone()
-    if rules == words.RULES:
-        return False
+    return bool(rules == words.RULES)
+
+
+def refresh_words(connection: sqlite3.Connection) -> None:
+    """Makes the whole table again."""
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     last = 0
     while rows := list(stored_words(connection, "WHERE chunks.id > ? LIMIT 1000", last)):
         insert_words(connection, rows)
         last = rows[-1][0]
     connection.execute("UPDATE meta SET words_rules = ?", (words.RULES,))
-    return True
 
 
 def stored_words(

@@ -221,6 +221,7 @@ def test_a_full_disk_is_told_and_costs_nothing_that_was_stored(
             (docs / f"{number}.md").write_text(f"alpha {number} " + "word " * 2000)
         with pytest.raises(DiskFull, match="full"):
             base.sync()
+        assert base.rescan() is None, "a question is answered all the same"
         connection.execute("PRAGMA max_page_count = 1000000").fetchall()
         assert base.sync().is_complete
         assert len(found(base, "alpha")) == 30

@@ -74,6 +74,26 @@ def test_a_synced_folder_is_searched_and_a_second_sync_does_nothing(folder: Fold
     assert folder.embedded() == 0
 
 
+def test_a_sync_that_finds_nothing_new_writes_nothing(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that questions can be asked on a full or busy disk, and what is remembered stays so."""
+    monkeypatch.setattr(file_bytes, "DOUBT_NS", -(10**10))
+    folder.sync()
+
+    def changes() -> int:
+        with folder.base.index.read() as connection:
+            return connection.execute("SELECT changes FROM meta").fetchone()[0]
+
+    before = changes()
+    folder.sync()
+    folder.base.rescan()
+    assert changes() == before
+    folder.write("a.md", "alpha")
+    folder.sync()
+    assert changes() > before
+
+
 def test_an_edit_costs_its_file_and_the_vectors_of_its_new_texts(folder: Folder) -> None:
     folder.sync()
     folder.embedded()
