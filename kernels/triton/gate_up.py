@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.gate_up import Activation, Weight
+from kernels.gate_up import Activation
+from kernels.linear import Weight
 from kernels.triton import linear
 from kernels.triton.linear import LinearTile, Norm, launch
 from kernels.triton.work import Work

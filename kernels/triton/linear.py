@@ -16,11 +16,10 @@ import torch
 import triton
 from torch import Tensor
 
-from kernels.fused_linear import Weight
-from kernels.plane_format import places
+from kernels.linear import Weight
 from kernels.triton.dense_linear import dense_linear_kernel
 from kernels.triton.packed_linear import packed_linear_kernel
-from kernels.triton.plane_tiles import LIFTS
+from kernels.triton.plane_arguments import plane_arguments
 from kernels.triton.shares import PROGRAMS, shares_for
 from kernels.triton.work import Work, work_for
 from kernels.weight_planes import PlaneWeight
@@ -39,7 +38,7 @@ class LinearTile:
     stages: int = 3
 
 
-PACKED = LinearTile(rows=64)
+PACKED = LinearTile(rows=64, columns=64, stages=4)
 DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
 
 
@@ -171,9 +170,14 @@ def launch(
         "num_warps": plan.warps,
     }
     if isinstance(weight, PlaneWeight):
-        packed = up if isinstance(up, PlaneWeight) else None
-        packed_linear_kernel[(tiles, shares, lines)](**shared, **packed_arguments(weight, packed))
+        packed_linear_kernel[(tiles, shares, lines)](
+            **shared,
+            **plane_arguments(weight),
+            p_words_up=up.data if isinstance(up, PlaneWeight) else None,
+            words_step=weight.data.stride(0) if experts is not None else 0,
+        )
     else:
+        assert isinstance(weight, Tensor)
         dense_linear_kernel[(tiles, shares, lines)](
             **shared,
             p_w=weight,
@@ -181,36 +185,3 @@ def launch(
             matrix_step=weight.stride(0) if experts is not None else 0,
             w_step=weight.stride(-2),
         )
-
-
-def packed_arguments(weight: PlaneWeight, up: PlaneWeight | None) -> dict[str, object]:
-    """Where the planes lie, and what their format is."""
-    format = weight.format
-    where, _ = places(format, *weight.shape[-2:])
-    codes = code_kind(weight)
-    return {
-        "p_words": weight.data,
-        "p_words_up": None if up is None else up.data,
-        "words_step": weight.data.stride(0) if len(weight.shape) > 2 else 0,
-        **{
-            f"{name}_at": where[name].start if name in where else 0
-            for name in ("high", "scales", "mins", "supers", "values")
-        },
-        "CODES": codes,
-        "LOW": format.low,
-        "HIGH": format.high,
-        "GROUP": format.group,
-        "LIFT": LIFTS[codes] + format.zero,
-        "SCALES": format.scales,
-        "HAS_MINS": format.has_mins or format.scales in ("bytes_mins", "nibbles"),
-        "HAS_SUPERS": format.has_supers,
-    }
-
-
-def code_kind(weight: PlaneWeight) -> str:
-    """Of `LIFTS`."""
-    if weight.format.values is not None:
-        return "values"
-    if weight.format.low < 8:
-        return "small"
-    return "floats" if weight.type_name == "F8_E4M3" else "bytes"

@@ -19,8 +19,8 @@ from kernels.triton.plane_tiles import (
     group_min,
     group_scale,
     half_of,
-    load_high,
     load_low,
+    load_narrow,
     load_words,
 )
 from kernels.triton.results import store_results
@@ -40,7 +40,7 @@ def add_chunk(
     w0, w1 = load_low(p_words, chunk, row, m_row, n, k, LOW, EVEN)
     h = w0
     if HIGH > 0:
-        h = load_high(p_words + high_at, chunk, row, m_row, n, k, HIGH, EVEN)
+        h = load_narrow(p_words + high_at, chunk, row, m_row, n, k, HIGH, EVEN)
     PER_WORD: tl.constexpr = 2 if SCALES == "wide" else 1
     words = tl.cdiv(k, 64 * PER_WORD)
     word = load_words(p_words + scales_at, chunk // PER_WORD, words, row, m_row, n, EVEN)

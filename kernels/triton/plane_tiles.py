@@ -45,17 +45,24 @@ def load_words(p_plane, index, count, row, m_row, n, EVEN: tl.constexpr):
 
 
 @triton.jit
-def load_low(
-    p_words, chunk, row, m_row, n, k, LOW: tl.constexpr, EVEN: tl.constexpr
-):  # fmt: skip
+def load_narrow(p_words, chunk, row, m_row, n, k, BITS: tl.constexpr, EVEN: tl.constexpr):
+    """Lanes of 64 codes of 1 or 2 bits, the second half of each moved to the upper 16 bits."""
+    LANE: tl.constexpr = tl.int8 if BITS == 1 else tl.int16
+    HALF: tl.constexpr = (1 << (4 * BITS)) - 1
+    p_lanes = p_words.to(tl.pointer_type(LANE), bitcast=True)
+    v = load_lanes(p_lanes, chunk, tl.cdiv(k, 64), row, m_row, n, EVEN).to(tl.int32)
+    return (v & HALF) | ((v << (16 - 4 * BITS)) & (HALF << 16))
+
+
+@triton.jit
+def load_low(p_words, chunk, row, m_row, n, k, LOW: tl.constexpr, EVEN: tl.constexpr):
     """Lanes of the lower bits of 64 columns: those of the first and of the second half."""
     if LOW == 8:
         units = 2 * tl.cdiv(k, 64)
         first = load_lanes(p_words, 2 * chunk, units, row, m_row, n, EVEN)
         return first, load_lanes(p_words, 2 * chunk + 1, units, row, m_row, n, EVEN)
     elif LOW == 2:
-        p_lanes = p_words.to(tl.pointer_type(tl.int16), bitcast=True)
-        both = load_lanes(p_lanes, chunk, tl.cdiv(k, 64), row, m_row, n, EVEN).to(tl.int32)
+        both = load_narrow(p_words, chunk, row, m_row, n, k, LOW, EVEN)
         return both, both
     else:
         both = load_lanes(p_words, chunk, tl.cdiv(k, 64), row, m_row, n, EVEN)
@@ -63,28 +70,15 @@ def load_low(
 
 
 @triton.jit
-def load_high(p_words, chunk, row, m_row, n, k, HIGH: tl.constexpr, EVEN: tl.constexpr):
-    LANE: tl.constexpr = tl.int8 if HIGH == 1 else tl.int16
-    p_lanes = p_words.to(tl.pointer_type(LANE), bitcast=True)
-    return load_lanes(p_lanes, chunk, tl.cdiv(k, 64), row, m_row, n, EVEN).to(tl.int32)
-
-
-@triton.jit
-def pair_of(lanes, TILE: tl.constexpr, BITS: tl.constexpr):
-    """Codes of a tile in the two halves of each int32."""
-    MASK: tl.constexpr = (1 << BITS) - 1
-    if BITS == 4:
-        return (lanes >> (4 * TILE)) & (MASK * 0x10001)
-    first = (lanes >> (BITS * TILE)) & MASK
-    return first | ((lanes << (16 - 4 * BITS - BITS * TILE)) & (MASK << 16))
-
-
-@triton.jit
 def small_codes(w, h, TILE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, BN: tl.constexpr):
     """128 + codes of at most 7 bits, bf16 [BN, 16]."""
-    v = pair_of(w, TILE, LOW) | PAIR_OF_128
+    v = ((w >> (LOW * TILE)) & (((1 << LOW) - 1) * 0x10001)) | PAIR_OF_128
     if HIGH > 0:
-        v |= pair_of(h, TILE, HIGH) << LOW
+        MASK: tl.constexpr = ((1 << HIGH) - 1) * 0x10001 << LOW
+        if HIGH * TILE < LOW:
+            v |= (h << (LOW - HIGH * TILE)) & MASK
+        else:
+            v |= (h >> (HIGH * TILE - LOW)) & MASK
     return neighbours(v, tl.bfloat16, BN)
 
 

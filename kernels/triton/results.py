@@ -20,6 +20,22 @@ from kernels.triton.x_tiles import activated
 
 
 @triton.jit
+def store_rows(
+    y, p_bias, p_residual, p_out, row, m_row, residual_step, out_step, tokens, ROWS: tl.constexpr
+):  # fmt: skip
+    """y [BN, ROWS] float32, as rows of the results."""
+    t = tl.arange(0, ROWS)
+    m = m_row[:, None] & (t < tokens)[None, :]
+    if p_bias is not None:
+        y += tl.load(p_bias + row, mask=m_row, other=0.0).to(tl.float32)[:, None]
+    if p_residual is not None:
+        p = p_residual + t[None, :].to(tl.int64) * residual_step + row[:, None]
+        y += tl.load(p, mask=m, other=0.0).to(tl.float32)
+    p = p_out + t[None, :].to(tl.int64) * out_step + row[:, None]
+    tl.store(p, y.to(p_out.dtype.element_ty), mask=m)
+
+
+@triton.jit
 def store_results(
     acc, acc_up, squares, p_bias, p_residual, p_out, p_room, p_arrived,
     i_tile, i_share, row, m_row, residual_step, out_step, n, k, tokens, eps,
@@ -51,12 +67,6 @@ def store_results(
             acc_up *= factor[None, :]
     if IS_GATED:
         acc = activated(acc, acc_up, IS_SILU)
-    if p_bias is not None:
-        acc += tl.load(p_bias + row, mask=m_row, other=0.0).to(tl.float32)[:, None]
-    t = tl.arange(0, ROWS)
-    m = m_row[:, None] & (t < tokens)[None, :]
-    if p_residual is not None:
-        p = p_residual + t[None, :].to(tl.int64) * residual_step + row[:, None]
-        acc += tl.load(p, mask=m, other=0.0).to(tl.float32)
-    p = p_out + t[None, :].to(tl.int64) * out_step + row[:, None]
-    tl.store(p, acc.to(p_out.dtype.element_ty), mask=m)
+    store_rows(
+        acc, p_bias, p_residual, p_out, row, m_row, residual_step, out_step, tokens, ROWS
+    )  # fmt: skip
