@@ -47,6 +47,8 @@ class BasesPage(Page[str]):
         super().__init__()
         self._acts, self._overrides = acts, overrides
         self.rows: tuple[BaseRow, ...] = ()
+        self.wanted = acts.name or ""
+        """The base to highlight when it is listed."""
 
     def compose(self) -> ComposeResult:
         panel = Vertical(classes="panel")
@@ -70,8 +72,9 @@ class BasesPage(Page[str]):
     def show(self, rows: tuple[BaseRow, ...]) -> None:
         """Draws the list again; the highlighted base stays so."""
         options = self.query_one(OptionList)
-        is_first = not self.rows and not options.highlighted
-        chosen = (self._acts.name or "") if is_first else self._highlighted()
+        chosen = self.wanted or self._highlighted()
+        if any(row.name == self.wanted for row in rows):
+            self.wanted = ""
         self.rows = rows
         options.clear_options()
         options.add_options(self._options())

@@ -229,14 +229,29 @@ class Knowledge:
 
     def ask_new(self) -> None:
         """The folder first: it mostly gives the name."""
-        hint = "A folder or file with documents; they are only read. → takes what is offered."
-        page = AskPage("new knowledge base", hint, "~/", PathSuggester())
-        self.screen.app.push_screen(page, self._ask_name)
+        hint = "A folder or file with documents, such as ~/Documents. It is only read."
+        self._ask_place("new knowledge base", hint, self._ask_name)
 
-    def _ask_name(self, place: str | None) -> None:
-        if not place or not place.strip():
-            return
-        folder = Path(place.strip()).expanduser().absolute()
+    def _ask_place(self, title: str, hint: str, take: Callable[[Path], None]) -> None:
+        """A path that exists; asked again where it does not."""
+
+        def check(place: str | None) -> None:
+            if place is None or not place.strip():
+                return
+            path = Path(place.strip()).expanduser().absolute()
+            if path.exists():
+                take(path)
+            else:
+                self.screen.tell(f"There is no {path}.")
+                ask(place)
+
+        def ask(value: str) -> None:
+            page = AskPage(title, f"{hint} → takes what is offered.", value, PathSuggester())
+            self.screen.app.push_screen(page, check)
+
+        ask("")
+
+    def _ask_name(self, folder: Path) -> None:
         page = AskPage("new knowledge base", f"A name for {folder}:", name_for(folder))
         self.screen.app.push_screen(
             page, lambda name: self._create(name.strip(), folder) if name else None
@@ -254,23 +269,22 @@ class Knowledge:
         self.screen.in_thread(create, "base")
 
     def made(self, name: str) -> None:
+        if self._page is not None:
+            self._page.wanted = name
         self._list()
         self.sync(name)
 
     def ask_folder(self, name: str) -> None:
-        hint = f"A folder or file more for {name}; → takes what is offered."
-        page = AskPage("one folder more", hint, "~/", PathSuggester())
-        self.screen.app.push_screen(
-            page, lambda place: self._add(name, place.strip()) if place else None
-        )
+        hint = f"A folder or file more for {name}."
+        self._ask_place("one folder more", hint, lambda place: self._add(name, place))
 
-    def _add(self, name: str, place: str) -> None:
+    def _add(self, name: str, place: Path) -> None:
         session = self._session
         if session is None:
             return
 
         def add() -> m.BaseMade:
-            session.base(name).add(Path(place).expanduser().absolute())
+            session.base(name).add(place)
             return m.BaseMade(name)
 
         self.screen.in_thread(add, "base")

@@ -244,6 +244,8 @@ async def test_a_new_base_is_made_from_a_folder_and_read(
         await it.until(lambda: bases.bases["My documents"].syncs == [(False, False)])
         await it.until(lambda: isinstance(it.app.screen, BasesPage))
         await it.until(lambda: "My documents" in it.text())
+        await it.pilot.press("enter")
+        await it.until(lambda: it.screen.knowledge.name == "My documents")
 
 
 async def test_forgetting_a_base_asks_and_leaves_it(
