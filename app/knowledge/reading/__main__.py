@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,9 @@ from app.knowledge.reading.frames import (
     write_frame,
 )
 from app.knowledge.reading.read import read
+
+TELL_SECONDS = 0.1
+"""Between two reports of pages: each wakes the parent."""
 
 
 def main(requests: IO[bytes], answers: IO[bytes], memory_bytes: int, seconds: float) -> None:
@@ -54,7 +58,13 @@ def limit_process(memory_bytes: int) -> None:
 def _read(
     request: Request, answers: IO[bytes], memory_bytes: int, seconds: float
 ) -> Document | Unreadable:
+    told = 0.0
+
     def progress(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() < told + TELL_SECONDS:
+            return
+        told = time.monotonic()
         _alarm(seconds)
         write_frame(answers, Answer(progress=(done, total)))
 
