@@ -167,7 +167,7 @@ class LineMode:
     def _send(self, text: str) -> None:
         answering = Answering(self._session, self._console, as_json=False)
         question, attached = split_paste(text)
-        options = Options(kb=self._kb, attached=attached)
+        options = Options(kb=self._kb, attached=attached, as_written=text)
         self._status = answering.show(self._session.send(self._chat_id, question, options))
         if answering.chat_id is not None:
             self._chat_id = answering.chat_id

@@ -12,6 +12,7 @@ from textual.message import Message as TextualMessage
 if (
     TYPE_CHECKING
 ):  # the session brings the database and the engine's client: not before the first paint
+    from app.attached import Attachment
     from app.knowledge.source_view import SourceView
     from app.knowledge.states import FileState, SyncProgress
     from app.screens.knowledge.bases import BaseRow
@@ -205,6 +206,11 @@ class Submitted(TextualMessage):
     """The person pressed the key that sends."""
 
     text: str
+    """Everything, pastes where they stand."""
+    written: str = ""
+    """What was written around the pastes."""
+    attached: tuple[Attachment, ...] = ()
+    """The pastes and attached files."""
 
 
 @dataclass

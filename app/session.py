@@ -81,6 +81,10 @@ class Options:
     """Name of the knowledge base that a new question is answered from."""
     attached: tuple[Attachment, ...] = ()
     """Text that comes with a new question."""
+    as_written: str | None = None
+    """Question and attached text as one message, for where nothing is searched; None: the text
+    before the question.
+    """
     documents: KnowledgeSettings | None = None
     """How documents are searched and read; None: as the settings say."""
 
@@ -356,7 +360,10 @@ class Session:
             counted = self.client.count(text)
             return estimate(text) if counted is None else counted
 
-        return place(text, options.attached, count, context, choice)
+        placed = place(text, options.attached, count, context, choice)
+        if options.as_written is None or placed.searched:
+            return placed
+        return Placed(options.as_written)
 
     def _run(self, turn: Turn, question: Question) -> Events:
         request_id = question.submit.request_id

@@ -17,6 +17,7 @@ from app.widgets.answer import AnswerTurn, problem_words
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress, Started
 
 if TYPE_CHECKING:
+    from app.attached import Attachment
     from app.screens.chat import ChatScreen
     from app.session import Searching, Session, SessionEvent
     from app.store.conversation import Message, Status
@@ -34,12 +35,17 @@ class Answering:
         self.run: Run | None = None
         self.pending: str | None = None
         """A message that waits for the model."""
+        self._apart: tuple[str, tuple[Attachment, ...]] = ("", ())
+        """The waiting message, its pastes apart."""
 
     # ---- beginning
 
-    def send(self, text: str) -> None:
-        """A new question; it waits while the model loads."""
+    def send(self, text: str, written: str = "", attached: tuple[Attachment, ...] = ()) -> None:
+        """A new question; it waits while the model loads. Long pastes are searched instead of read
+        where something was `written` beside them.
+        """
         screen = self.screen
+        self._apart = (written, attached)
         if self.run is not None:
             self.restore(text)
             screen.tell(f"An answer is being written. {screen.key('chat.stop')} stops it.")
@@ -48,14 +54,18 @@ class Answering:
         else:
             chat_id = screen.chat.id if screen.chat else None
             options = screen.knowledge.options()
-            self._begin("send", text, lambda session: session.send(chat_id, text, options))
+            question = text
+            if written and attached:
+                question = written
+                options = replace(options, attached=attached, as_written=text)
+            self._begin("send", text, lambda session: session.send(chat_id, question, options))
 
     def send_pending(self) -> None:
         """The model is ready."""
         text, self.pending = self.pending, None
         self.screen.draft.show_mode()
         if text is not None:
-            self.send(text)
+            self.send(text, *self._apart)
 
     def edit(self, user_message_id: int, text: str) -> bool:
         options = self.screen.knowledge.options()

@@ -179,6 +179,7 @@ class ChatScreen(Screen[None]):
     # ---- what is shown around the conversation
 
     def show_footer(self) -> None:
+        self.show_documents()
         keys = [key for key in (*of_group("chat"), *of_group("anywhere")) if key.footer]
         if isinstance(self.focused, Turn):
             keys = [key for key in of_group("turn") if key.footer]
@@ -237,7 +238,7 @@ class ChatScreen(Screen[None]):
         elif self.acts.editing is not None:
             self.acts.send_edit(event.text)
         else:
-            self.answering.send(unescape(event.text))
+            self.answering.send(unescape(event.text), unescape(event.written), event.attached)
 
     @on(m.NothingSubmitted)
     def _nothing_submitted(self) -> None:

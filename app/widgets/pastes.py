@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from app.attached import Attachment
 from app.widgets import words
 
 FOLD_LINES = 12
@@ -28,6 +29,8 @@ def is_big(text: str) -> bool:
 class Paste:
     text: str
     tokens: int | None = None
+    name: str = ""
+    """Of a file that was attached."""
 
 
 class Pastes:
@@ -36,14 +39,14 @@ class Pastes:
     def __init__(self) -> None:
         self._by_label: dict[str, Paste] = {}
 
-    def fold(self, text: str) -> str:
+    def fold(self, text: str, name: str = "") -> str:
         """Keeps a paste and returns its label, unlike any other."""
-        return self._keep(Paste(text))
+        return self._keep(Paste(text, name=name))
 
     def count(self, label: str, tokens: int) -> str:
         """The label with its tokens, which replaces the one without."""
         paste = self._by_label.pop(label, None)
-        return label if paste is None else self._keep(Paste(paste.text, tokens))
+        return label if paste is None else self._keep(replace(paste, tokens=tokens))
 
     def get(self, label: str) -> str | None:
         paste = self._by_label.get(label)
@@ -52,6 +55,13 @@ class Pastes:
     def whole(self, draft: str) -> str:
         """The draft with every label replaced by what it stands for."""
         return LABEL.sub(lambda match: self.get(match.group()) or match.group(), draft)
+
+    def apart(self, draft: str) -> tuple[str, tuple[Attachment, ...]]:
+        """What was written, without the labels, and what they stand for, in order."""
+        held = [self._by_label.get(match.group()) for match in LABEL.finditer(draft)]
+        pastes = [paste for paste in held if paste is not None]
+        written = LABEL.sub(lambda match: "" if self.get(match.group()) else match.group(), draft)
+        return written.strip(), tuple(Attachment(paste.name, paste.text) for paste in pastes)
 
     def label_at(self, line: str, column: int) -> tuple[int, int] | None:
         """Start and end of the label that column touches; None where there is none."""

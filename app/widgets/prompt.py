@@ -161,9 +161,10 @@ class Prompt(TextArea):
         self._enter_timer = None
         text = self.whole
         if text.strip():
+            written, attached = self.pastes.apart(self.text)
             self.clear_draft()
             self._told = ""
-            self.post_message(Submitted(text))
+            self.post_message(Submitted(text, written, attached))
         else:
             self.post_message(NothingSubmitted())
 
@@ -220,7 +221,7 @@ class Prompt(TextArea):
         """A file's whole text, named, behind what is written."""
         self.move_cursor(self.document.end)
         whole = f"File {single_line(name)}:\n\n{normal_lines(text)}"
-        label = self.pastes.fold(whole)
+        label = self.pastes.fold(whole, single_line(name))
         self.insert(f"{label}\n")
         self.post_message(PasteFolded(label, whole))
 

@@ -20,6 +20,7 @@ from app.paths import Paths
 from app.session import Answered, Options, Saved, Session, SessionEvent
 from app.settings import KnowledgeSettings, Settings
 from app.store.history import History
+from app.widgets.pastes import Pastes
 from engine.events import Delta, Failed, Started
 from tests.app.fake_base import FakeBase, FakeIndex, passage
 from tests.app.fake_client import FakeClient, answers
@@ -469,3 +470,22 @@ def test_without_reading_all_the_answer_says_that_parts_were_read(
     options = replace(KB, documents=KnowledgeSettings(read_all=False))
     answered = ended(session.send(None, "List all fees.", options))
     assert "only 1 of 2 passages" in answered.result.notices[0]
+
+
+def test_a_message_with_a_short_paste_goes_as_it_was_written(
+    session: Session, client: FakeClient
+) -> None:
+    written = Options(attached=(Attachment("", "x = 1"),), as_written="Fix x = 1 please")
+    ended(session.send(None, "Fix please", written))
+    assert client.submits[-1].messages[-1].content == "Fix x = 1 please"
+
+
+def test_a_paste_in_a_draft_is_told_from_what_is_written() -> None:
+    pastes = Pastes()
+    first = pastes.fold("a\nb")
+    second = pastes.count(pastes.fold("File c.txt:\n\nd", "c.txt"), 3)
+    draft = f"Compare {first} with\n{second}\n[pasted 9 lines] please."
+    assert pastes.whole(draft) == "Compare a\nb with\nFile c.txt:\n\nd\n[pasted 9 lines] please."
+    written, attached = pastes.apart(draft)
+    assert written == "Compare  with\n\n[pasted 9 lines] please."
+    assert attached == (Attachment("", "a\nb"), Attachment("c.txt", "File c.txt:\n\nd"))
