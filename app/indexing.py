@@ -47,7 +47,8 @@ class Indexing:
     def run(self, lexical_only: bool = False, replace_embedder: bool = False) -> SyncReport:
         """Until the index is complete, or ctrl+c: what is done stays. Raises what `sync` raises."""
         self._began = self._clock()
-        with Interruption(lambda: None) as interruption:
+        stopping = "stopping when what is at hand is done …"
+        with Interruption(lambda: self._console.status(stopping)) as interruption:
 
             def report(progress: SyncProgress) -> bool:
                 self._show(progress)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from app.paths import Paths
 
 DESCRIPTION = """\
-Facts for a report: versions, processor, memory, models, stored chats, tuning,
-terminal. Nothing of what you wrote is shown, and nothing is sent anywhere.
+Facts for a report: versions, processor, memory, models, stored chats, knowledge
+bases, tuning, terminal. Nothing of what you wrote is shown, and nothing is sent
+anywhere.
 """
 
 EXAMPLES = """\
@@ -38,6 +39,10 @@ PACKAGES = (
     "platformdirs",
     "psutil",
     "filelock",
+    "pypdfium2",
+    "selectolax",
+    "watchfiles",
+    "charset-normalizer",
 )
 
 
@@ -55,6 +60,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         "backend": backend(),
         "models": models(paths),
         "chats": chats(paths),
+        "knowledge": knowledge(paths),
         "tuning": tuning(paths),
         "terminal": terminal(),
         "network": {"sockets": "none: nothing is opened unless asked for"},
@@ -181,6 +187,21 @@ def chats(paths: Paths) -> dict[str, Any]:
     except sqlite3.Error as error:
         facts["problem"] = str(error)
     return facts
+
+
+def knowledge(paths: Paths) -> dict[str, Any]:
+    """Looks without opening an index, and imports nothing that reads documents."""
+    from app.knowledge.bases import KnowledgeBases
+    from app.knowledge.minilm import is_installed
+    from app.listing import size
+
+    files = [path for path in paths.knowledge.rglob("*") if path.is_file()]
+    return {
+        "folder": str(paths.knowledge),
+        "bases": len(KnowledgeBases(paths).names()),
+        "size": size(sum(path.stat().st_size for path in files)),
+        "search by meaning": "yes" if is_installed() else 'no: pip install "localchat[kb]"',
+    }
 
 
 def tuning(paths: Paths) -> dict[str, Any]:

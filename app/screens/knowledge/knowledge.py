@@ -61,7 +61,12 @@ class Knowledge:
     def words(self) -> str:
         """What is being done, for the footer: the base that answers first."""
         name = self.name if self.name in self.progress else next(iter(self.progress), None)
-        return "" if name is None else f"{name}: {progress_words(self.progress[name])}"
+        if name is None:
+            return ""
+        progress = self.progress[name]
+        if progress.phase == "embedding" and self.screen.answering.run is not None:
+            return f"{name}: waits for the answer"
+        return f"{name}: {progress_words(progress)}"
 
     # ---- which base answers
 
