@@ -86,6 +86,15 @@ def compute_bytes(
     return angles + max(parts)
 
 
+def workspace_bytes(config: ModelConfig, tokens: int, wanted: int, value_bytes: int) -> int:
+    """Of `models/workspace.py`."""
+    heads, size = config.heads, config.head_size
+    width = 3 * config.hidden + config.feed_forward + (3 * heads + 2 * config.kv_heads) * size
+    angles = 3 * _rope_count(config) * (config.rotary_size // 2) * FLOAT32
+    row = config.hidden * value_bytes + config.vocab_size * FLOAT32
+    return tokens * (width * value_bytes + angles) + wanted * row
+
+
 def _attention(config: ModelConfig, size: PassSize, value_bytes: int, kv_format: str) -> int:
     """Q, K, V and the output, then what the kernel holds, in float32: first it reads K and V, then
     it has Q twice, scores, their softmax or their cap's copies, and a part of the output.

@@ -28,11 +28,11 @@ def _joined(layer: LayerWeights, ops: Ops) -> LayerWeights:
     row = torch.empty(1, norm.shape[0], dtype=norm.dtype, device="meta")
     if not all(ops.has_kernel("linear", Product(row, (one,))) for one in parts):
         return layer
-    whole = _one_matrix(parts)
+    whole = one_matrix(parts)
     return layer if whole is None else replace(layer, q=None, k=None, v=None, qkv=whole)
 
 
-def _one_matrix(parts: list[Matrix]) -> Matrix | None:
+def one_matrix(parts: list[Matrix]) -> Matrix | None:
     """Rows below one another; None where they are stored differently."""
     plain = [one for one in parts if isinstance(one, Tensor)]
     if len(plain) == len(parts):

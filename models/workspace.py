@@ -88,17 +88,6 @@ def workspace_for(
     )
 
 
-def workspace_bytes(
-    config: ModelConfig, ropes: int, tokens: int, wanted: int, value_bytes: int
-) -> int:
-    """Of what `workspace_for` makes."""
-    width = 3 * config.hidden + config.feed_forward
-    width += (3 * config.heads + 2 * config.kv_heads) * config.head_size
-    angles = ropes * 3 * tokens * (config.rotary_size // 2) * 4
-    logits = wanted * (config.hidden * value_bytes + config.vocab_size * 4)
-    return tokens * width * value_bytes + angles + logits
-
-
 def _head(room: Tensor | None, count: int) -> Tensor | None:
     return None if room is None else room[:count]
 

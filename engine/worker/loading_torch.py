@@ -48,7 +48,7 @@ from models.loaders.gguf_weights import load_gguf
 from models.loaders.safetensors_weights import load_safetensors
 from models.model_description import ModelDescription
 from models.ops import KernelMissing, KernelSettings
-from models.own_decoder import decoder_config
+from models.own_decoder import decoder_config, expanded_types
 from models.probe import check_finite
 from models.templates.formatter import ChatFormatter
 from models.templates.thinking import thinking_tags
@@ -165,9 +165,20 @@ def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedB
 
 def _weights(job: _Job, progress: Progress) -> Weights:
     settings = job.plan.settings
-    read = {"safetensors": load_safetensors, "gguf": load_gguf}[job.description.format]
-    dtype = getattr(torch, settings.dtype)
-    return read(job.description.path, job.config, settings.device, dtype, progress)
+    place = job.description.path, job.config, settings.device, getattr(torch, settings.dtype)
+    if job.description.format == "safetensors":
+        return load_safetensors(*place, progress)
+    return load_gguf(*place, progress, settings.repacks)
+
+
+def _expanded(job: _Job) -> tuple[str, ...]:
+    """What takes more memory than its file, as no kernel reads it."""
+    if not job.plan.settings.repacks:
+        return ()
+    return tuple(
+        f"Weights of type {name} are expanded to {job.plan.settings.dtype}: no kernel reads them."
+        for name in sorted(expanded_types(job.description))
+    )
 
 
 def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
@@ -193,6 +204,7 @@ def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
         thinks=thinking_tags(description.template or "") is not None,
         notices=(
             *backend.notices,
+            *_expanded(job),
             *context_notices(description, job.plan.needed, job.message.options),
         ),
         fits=job.plan.needed.fits,

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.dequantize import BLOCK_TYPES
 from kernels.quantized_weight import QuantizedWeight
+from kernels.weight_planes import can_repack, repack
 from models.config import ModelConfig
 from models.errors import UnsupportedModel
 from models.gguf_names import gguf_name, gguf_pieces
@@ -42,10 +43,12 @@ def load_gguf(
     device: torch.device | str,
     dtype: torch.dtype,
     progress: Progress = ignore_progress,
+    repacks: bool = False,
 ) -> Weights:
     """The weights of a model in one file or several parts.
 
-    `dtype`: of everything that is not packed, and so of the activations.
+    `dtype`: of everything that is not packed, and so of the activations. `repacks`: whether blocks
+    become planes for kernels, and are expanded where there are none of their type.
 
     Raises:
         ModelFileError: the file is damaged, incomplete, or does not fit `config`.
@@ -63,7 +66,7 @@ def load_gguf(
     )
     for step in steps:
         _check_type(tensors[step.source.name])
-    reader = _Reader(files, config, torch.device(device), dtype)
+    reader = _Reader(files, config, torch.device(device), dtype, repacks)
     return fill(
         steps, lambda step: reader.pieces(step, tensors[step.source.name]), config, progress
     )
@@ -73,13 +76,19 @@ class _Reader:
     """Cuts, reorders and moves tensors of one model."""
 
     def __init__(
-        self, files: ModelFiles, config: ModelConfig, device: torch.device, dtype: torch.dtype
+        self,
+        files: ModelFiles,
+        config: ModelConfig,
+        device: torch.device,
+        dtype: torch.dtype,
+        repacks: bool,
     ) -> None:
         self._maps = {part.path: np.memmap(part.path, np.uint8, "c") for part in files.parts}
         self._head_size = config.head_size
         self._is_reordered = files.metadata.get("general.architecture") == "llama"
         self._device = device
         self._dtype = dtype
+        self._repacks = repacks
 
     def pieces(self, step: Step, info: TensorInfo) -> Iterator[tuple[Piece, Matrix]]:
         raw = self._maps[info.file][info.offset : info.offset + info.byte_count]
@@ -106,7 +115,10 @@ class _Reader:
             return rows.to(self._device, self._dtype)
         whole = (*rows.shape[:-1], shape[-1])
         packed = QuantizedWeight(rows.to(self._device), info.type.name, whole)
-        return packed if len(shape) > 1 else packed.dequantize().to(self._dtype)
+        if len(shape) > 1 and not self._repacks:
+            return packed
+        is_read = len(shape) > 1 and can_repack(info.type.name)
+        return repack(packed) if is_read else packed.dequantize().to(self._dtype)
 
 
 def _source(tensor: TensorInfo) -> Source:

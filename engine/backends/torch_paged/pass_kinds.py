@@ -11,6 +11,7 @@ DECODE_SEQUENCES = (1, 2, 4, 8, 16, 32)
 DRAFTED = (4, 8, 16)
 """Rows of a sequence that checks drafts: the sampled token and 3, 7 or 15 behind it."""
 PROMPT_TOKENS = (16, 64, 128, 256, 512)
+RECORDED_TOKENS = PROMPT_TOKENS[-1]
 MOST_CHECKED = 64
 """Rows of a pass that checks drafts: beyond, plain passes lose nothing."""
 

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from engine.backends.torch_paged.held import Span
 from engine.backends.torch_paged.kv_types import kv_format
+from engine.backends.torch_paged.pass_kinds import MOST_CHECKED, RECORDED_TOKENS
 from engine.backends.torch_paged.settings import MAX_ROWS, PagedSettings
 from engine.backends.torch_paged.sizes import block_counts, demand
 from models.config import ModelConfig
-from models.decoder_memory import PassSize, compute_bytes
+from models.decoder_memory import PassSize, compute_bytes, workspace_bytes
 from models.kv_groups import kv_groups, kv_layouts
 from models.memory import (
     DEFAULT_LIMIT,
@@ -124,8 +125,8 @@ class _Sizer:
         self._config = config
         self._settings = settings
         self._device = device
-        self._packed = packed_types(description)
-        self._weights = loaded_bytes(description, config, settings.dtype)
+        self._packed = packed_types(description, settings.repacks)
+        self._weights = loaded_bytes(description, config, settings.dtype, settings.repacks)
         self._kv = kv_format(settings.kv_type, settings.dtype, device.capability)
         layouts = kv_layouts(config, self._kv, settings.block)
         self._record_bytes = tuple(layout.record_bytes for layout in layouts)
@@ -160,7 +161,10 @@ class _Sizer:
         reading = PassSize(self._settings.max_rows, sequences, ctx)
         drafting = PassSize(drafts, drafts, ctx)
         value_bytes = DTYPE_BYTES[self._settings.dtype]
-        return max(
+        static = 0
+        if self._settings.records:
+            static = workspace_bytes(self._config, RECORDED_TOKENS, MOST_CHECKED, value_bytes)
+        return static + max(
             compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
             for size in (reading, drafting)
         )

@@ -32,3 +32,8 @@ class PagedSettings:
     """`auto`, `triton` or `reference`: which implementation of each op is wanted."""
     records: bool = False
     """Whether passes of usual shapes are recorded once and replayed."""
+
+    @property
+    def repacks(self) -> bool:
+        """Whether packed weights are laid out for kernels."""
+        return self.device != "cpu" and self.kernels != "reference"
