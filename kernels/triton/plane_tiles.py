@@ -32,15 +32,15 @@ def neighbours(v, DTYPE: tl.constexpr, BN: tl.constexpr):
 @triton.jit
 def load_lanes(p_plane, unit, units, row, m_row, n, EVEN: tl.constexpr):
     """Lanes [BN, 8] of codes, in the pointer's type; zeros beyond the plane. row int64 [BN]."""
-    m = m_row[:, None] if EVEN else m_row[:, None] & (unit < units)
+    m = m_row if EVEN else m_row & (tl.full(m_row.shape, unit, tl.int32) < units)
     p_rows = p_plane + (unit * n + row)[:, None] * 8 + tl.arange(0, 8)[None, :]
-    return tl.load(p_rows, mask=m, other=0)
+    return tl.load(p_rows, mask=m[:, None], other=0)
 
 
 @triton.jit
 def load_words(p_plane, index, count, row, m_row, n, EVEN: tl.constexpr):
     """Words [BN] of scales; zeros beyond the plane."""
-    m = m_row if EVEN else m_row & (index < count)
+    m = m_row if EVEN else m_row & (tl.full(m_row.shape, index, tl.int32) < count)
     return tl.load(p_plane + index * n + row, mask=m, other=0)
 
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+FAR = tl.constexpr(80.0)
+"""exp(80) is finite in float32, and 1 / (1 + exp(80)) as good as 0."""
+
 
 @triton.jit
 def load_x(
@@ -39,7 +42,7 @@ def load_x(
 def activated(gate, up, IS_SILU: tl.constexpr):
     """float32 in and out; GELU in its tanh form."""
     if IS_SILU:
-        return gate / (1 + tl.exp(-gate)) * up
-    # tanh z = 1 - 2 / (exp(2 z) + 1), which neither end overflows.
+        return gate / (1 + tl.exp(tl.minimum(-gate, FAR))) * up
+    # tanh z = 1 - 2 / (exp(2 z) + 1)
     z = 0.7978845608028654 * (gate + 0.044715 * gate * gate * gate)
-    return gate * (1 - 1 / (tl.exp(2 * z) + 1)) * up
+    return gate * (1 - 1 / (tl.exp(tl.minimum(2 * z, FAR)) + 1)) * up
