@@ -14,6 +14,7 @@ from app.knowledge.words import TERM, is_cjk
 
 if TYPE_CHECKING:
     from app.knowledge.embedder import Embedder, Floats
+    from app.knowledge.row_table import RowTable
     from app.knowledge.stored import StoredChunk, WordHit
     from app.knowledge.vectors import Rows
 
@@ -38,7 +39,7 @@ class SearchIndex(Protocol):
     def chunk(self, ids: Sequence[int]) -> list[StoredChunk]: ...
     @property
     def chunk_count(self) -> int: ...
-    def vector_slots(self) -> dict[int, int]: ...
+    def row_table(self) -> RowTable: ...
 
 
 class VectorTable(Protocol):
@@ -73,28 +74,22 @@ class Meaning:
 
     vectors: VectorTable
     embedder: Embedder
-    slots: Mapping[int, int]
-    """Chunk id to row."""
+    rows: RowTable
     background: float = 0.0
     """Mean cosine of unrelated texts, where it is high."""
 
     def cosines(self, query: str, others: Sequence[int]) -> dict[int, float]:
         """Of the nearest chunks, and of `others`."""
-        import numpy as np
-
         vector = self.embedder.embed_query(query)
-        chunks_of: dict[int, list[int]] = {}
-        for chunk_id, row in self.slots.items():
-            chunks_of.setdefault(row, []).append(chunk_id)
-        used = np.fromiter(chunks_of, np.int64, len(chunks_of))
-        rows, found = self.vectors.search(vector, LIMIT, used)
+        places, found = self.vectors.search(vector, LIMIT, self.rows.used)
         cosines = {
             chunk_id: float(cosine)
-            for row, cosine in zip(rows, found, strict=True)
-            for chunk_id in chunks_of[int(row)]
+            for row, cosine in zip(places, found, strict=True)
+            for chunk_id in self.rows.chunks_of[int(row)]
         }
-        known = [each for each in others if each not in cosines and each in self.slots]
-        further = self.vectors.read([self.slots[each] for each in known]) @ vector
+        row_of = self.rows.row_of
+        known = [each for each in others if each not in cosines and each in row_of]
+        further = self.vectors.read([row_of[each] for each in known]) @ vector
         cosines.update(zip(known, map(float, further), strict=True))
         return {each: self._stretched(cosine) for each, cosine in cosines.items()}
 
@@ -116,10 +111,10 @@ def meaning_for(
         return None
     if not speaks(embedder, query):
         return None
-    slots = index.vector_slots()
-    if len(slots) < COMPLETE * index.chunk_count:
+    rows = index.row_table()
+    if len(rows.row_of) < COMPLETE * index.chunk_count:
         return None
-    return Meaning(vectors, embedder, slots, background if background > HIGH_BACKGROUND else 0.0)
+    return Meaning(vectors, embedder, rows, background if background > HIGH_BACKGROUND else 0.0)
 
 
 def speaks(embedder: Embedder, text: str) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from app.knowledge import stored_chunks, vector_table, word_table, words
 from app.knowledge.catalogue import Catalogue
 from app.knowledge.index_file import IndexFile, open_index_file
+from app.knowledge.row_table import RowTable, row_table
 from app.knowledge.stored import StoredChunk, ToEmbed, WordHit
 from app.knowledge.vector_table import VectorSet
 
@@ -130,6 +131,12 @@ class Index:
         if used is None:
             return {}
         return self._remembered("slots", lambda reads: vector_table.slots(reads, used.id))
+
+    def row_table(self) -> RowTable:
+        """The same, as a search needs it; kept until the index changes."""
+        used = self.vector_set
+        set_id = used.id if used is not None else -1
+        return self._remembered("rows", lambda reads: row_table(vector_table.slots(reads, set_id)))
 
     def bind_embedder(self, fingerprint: str, size: int, replace: bool = False) -> VectorSet:
         """Vectors set from now on are this embedder's. EmbedderChanged where others are there and
