@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.knowledge.index import Index
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
+from app.knowledge.stored import ToEmbed
 from app.knowledge.vectors import Vectors
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 BATCH = 32
 """Texts: about a second of a small model on one core."""
+BATCHES = 32
+"""That are asked of the index at once."""
 
 
 class PassageEmbedder(Protocol):
@@ -39,7 +42,7 @@ def embed(
     total = index.count_without_vector()
     done = 0
     try:
-        while batch := index.without_vector(BATCH):
+        for batch in batches(index):
             if report(SyncProgress("embedding", done, total, is_searchable=True)) is False:
                 raise Stopped
             made = embedder.embed_passages([each.text for each in batch])
@@ -51,3 +54,12 @@ def embed(
         vectors.close()
     index.finish_vectors()
     return done
+
+
+def batches(index: Index) -> Iterator[list[ToEmbed]]:
+    """Until no text is without a vector. Finding out which are reads the whole table: not for each
+    batch.
+    """
+    while found := index.without_vector(BATCH * BATCHES):
+        for start in range(0, len(found), BATCH):
+            yield found[start : start + BATCH]

@@ -24,6 +24,7 @@ from app.knowledge.index_file import IndexFile, open_index_file
 from app.knowledge.row_table import RowTable, row_table
 from app.knowledge.stored import StoredChunk, ToEmbed, WordHit
 from app.knowledge.vector_table import VectorSet
+from app.sanitize import single_line
 
 T = TypeVar("T")
 
@@ -148,7 +149,9 @@ class Index:
             (self._bound,) = there
         else:
             with self._writes.write() as connection:
-                self._bound = vector_table.bind(connection, fingerprint, size, replace)
+                self._bound = vector_table.bind(
+                    connection, fingerprint, size, replace, single_line(self.folder.name)
+                )
         with self._writes.read() as connection:
             self._free_rows = vector_table.free_rows(connection, self._bound.id)
         return self._bound

@@ -41,8 +41,10 @@ def set_in_use(connection: sqlite3.Connection) -> VectorSet | None:
     return next((each for each in sets(connection) if each.in_use), None)
 
 
-def bind(connection: sqlite3.Connection, fingerprint: str, size: int, replace: bool) -> VectorSet:
-    """The set that this embedder fills. Raises EmbedderChanged."""
+def bind(
+    connection: sqlite3.Connection, fingerprint: str, size: int, replace: bool, name: str
+) -> VectorSet:
+    """The set that this embedder fills. Raises EmbedderChanged with the `name` of the base."""
     there = sets(connection)
     current = next((each for each in there if each.in_use), None)
     same = next((each for each in there if each.fingerprint == fingerprint), None)
@@ -51,10 +53,10 @@ def bind(connection: sqlite3.Connection, fingerprint: str, size: int, replace: b
         return same
     if current is not None and not replace:
         raise EmbedderChanged(
-            "The documents were embedded by another model",
+            f"The documents of {name} were embedded by another model",
             f"The index has vectors of {current.fingerprint}; the embedder now is {fingerprint}.",
-            "Use the former one, or let all documents be embedded again"
-            " (`localchat kb sync NAME --yes`). Searching by words works either way.",
+            "Use the former one, or let all documents be embedded again:"
+            f' `localchat kb sync "{name}" --yes`. Searching by words works either way.',
         )
     drop(connection, [each.id for each in there if not each.in_use or each == same])
     cursor = connection.execute(
