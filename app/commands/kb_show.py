@@ -153,6 +153,8 @@ def passage_text(number: int, passage: Passage) -> str:
     parts = [f"[{number}] {passage.place}"]
     if passage.reason:
         parts.append(f"({passage.reason})")
+    if passage.hidden_characters:
+        parts.append(f"({passage.hidden_characters:,} invisible characters taken out)")
     text = passage.text
     if passage.header and not text.startswith(passage.header):
         text = f"{passage.header}\n{text}"

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,51 @@ def test_wrong_words_are_status_2(
     status, out, err = run(capsys, *words)
     assert (status, out) == (2, "")
     assert err.startswith("localchat: ")
+
+
+def test_a_real_base_is_made_follows_its_folder_and_is_forgotten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"LOCALCHAT_{kind}_DIR", str(tmp_path / "home" / kind))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "flat.md").write_text("# Flat\n\nThe lease ends in May.\n")
+    (docs / ".env").write_text("KEY=1")
+    status, out, err = run(capsys, "create", "work", str(docs), "--lexical")
+    assert status == 0
+    assert out.startswith("work: 1 file, 1 passage, searched by words (1 new)")
+    assert "skipped: secret: .env" in err
+    (docs / "boat.md").write_text("The mast is eleven metres long.\nIt is made of spruce.\n")
+    _, out, _ = run(capsys, "query", "work", "How long is the mast?", "--json")
+    found = json.loads(out)["passages"][0]
+    assert (found["name"], found["first_line"]) == ("boat.md", 1)
+    text = (docs / "boat.md").read_text()
+    assert text[found["start"] : found["end"]] == found["text"]
+    status, out, err = run(capsys, "query", "wrok", "mast")
+    assert status == 2
+    assert "Did you mean “work”?" in err
+    assert main(["completion", "--names", "knowledge"]) == 0
+    assert capsys.readouterr().out == "work\n"
+    assert run(capsys, "remove", "work", "--yes")[0] == 0
+    assert run(capsys, "list", "--json")[1] == "[]\n"
+    assert sorted(path.name for path in docs.iterdir()) == [".env", "boat.md", "flat.md"]
+
+
+def test_the_bash_completion_knows_names_with_blanks(capsys: Any, tmp_path: Path) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    code = (
+        f'source "{script}"; localchat() {{ printf "work\\nmy papers\\n"; }}; '
+        "COMP_WORDS=(localchat kb sync m); COMP_CWORD=3; _localchat; "
+        'echo "${COMPREPLY[@]}"; COMP_WORDS=(localchat ask --kb ""); COMP_CWORD=3; _localchat; '
+        'echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.splitlines() == ["my\\ papers", "work my\\ papers"]
 
 
 def test_progress_fits_and_never_counts_beyond_its_end() -> None:

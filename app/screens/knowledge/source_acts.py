@@ -123,11 +123,11 @@ def source_view(session: Session, base: str, passage: Passage) -> SourceView:
     """In its document where the base still has it; attached text has no other place."""
     if not base:
         return alone(passage)
-    from app.knowledge.errors import NoSuchBase
+    from engine.errors import LocalchatError
 
     try:
         return in_document(passage, session.base(base).index)
-    except NoSuchBase as error:
+    except LocalchatError as error:
         return replace(
             alone(passage), notices=(f"{error.title} This is the passage as it was read.",)
         )
