@@ -76,6 +76,8 @@ class Entry:
     """Of its module, the facts and the device; None: it always runs."""
     constants: Callable[[Any, Capability | None], Mapping[str, object]] | None = None
     """What the op is called with besides its arguments: its tiles."""
+    casts: bool = True
+    """Whether `out` may have another dtype than the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Choice:
     name: str
     run: Op
     skipped: tuple[tuple[str, str], ...] = ()
+    casts: bool = True
 
     @property
     def is_kernel(self) -> bool:
@@ -110,6 +113,11 @@ def _over_new_rows(module: Any, facts: Heads, capability: Capability) -> str | N
 def _over_product(module: Any, facts: Product, capability: Capability) -> str | None:
     given = facts.x, *facts.weights
     found: str | None = module.can_run(*given, norm=facts.norm, experts=facts.experts)
+    return found
+
+
+def _over_many_rows(module: Any, facts: Product, capability: Capability) -> str | None:
+    found: str | None = module.can_run(facts.x, *facts.weights, experts=facts.experts)
     return found
 
 
@@ -143,10 +151,12 @@ TABLE: Mapping[str, tuple[Entry, ...]] = {
     ),
     "linear": (
         Entry(TRITON, "kernels.triton.linear:fused_linear", _over_product),
+        Entry(TRITON, "kernels.triton.matrix_linear:fused_linear", _over_many_rows, casts=False),
         Entry(REFERENCE, "kernels.fused_linear:fused_linear"),
     ),
     "gate_up": (
         Entry(TRITON, "kernels.triton.gate_up:gate_up", _over_product),
+        Entry(TRITON, "kernels.triton.matrix_linear:gate_up", _over_many_rows, casts=False),
         Entry(REFERENCE, "kernels.gate_up:gate_up"),
     ),
     "store": (
@@ -187,7 +197,8 @@ def choose(op: str, facts: Facts, capability: Capability | None, forced: str = A
             continue
         reason = _why_not(entry, facts, capability)
         if reason is None:
-            return Choice(entry.name, _bound(entry, facts, capability), tuple(skipped))
+            run = _bound(entry, facts, capability)
+            return Choice(entry.name, run, tuple(skipped), entry.casts)
         skipped.append((entry.name, reason))
     raise KernelMissing(f"{op}: {skipped[-1][1] if skipped else f'there is no {forced}'}")
 

@@ -26,6 +26,9 @@ from models.rope import rope
 from models.weights import LayerWeights, Weights
 from models.workspace import ALLOCATED, Workspace, workspace_for
 
+FEW_ROWS = 16
+"""Of which a product reads its weight once, without decoding it first."""
+
 
 class PassStopped(Exception):
     """Somebody asked for a pass to be stopped: nothing of it counts."""
@@ -178,13 +181,23 @@ class Decoder:
             # As a recorded pass has them: not rounded to the activations' dtype.
             shape = len(wanted), self.config.vocab_size
             out = torch.empty(shape, dtype=torch.float32, device=x.device)
-        logits = self.ops.linear(seen, self.weights.output, out=out).float()
+        logits = self._head(seen, out).float()
         cap = self.config.logit_cap
         if cap is None:
             return logits
         if room.logits is None:
             return cap * torch.tanh(logits / cap)
         return logits.div_(cap).tanh_().mul_(cap)
+
+    def _head(self, seen: Tensor, out: Tensor | None) -> Tensor:
+        """[R, hidden] -> [R, vocab_size]. A packed matrix is read again for every few rows rather
+        than decoded: it is the largest of all.
+        """
+        if isinstance(self.weights.output, Tensor) or out is None or len(seen) <= FEW_ROWS:
+            return self.ops.linear(seen, self.weights.output, out=out)
+        for rows, part in zip(torch.split(seen, FEW_ROWS), torch.split(out, FEW_ROWS), strict=True):
+            self.ops.linear(rows, self.weights.output, out=part)
+        return out
 
 
 def _rope_key(layer: LayerConfig) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -75,7 +75,7 @@ class Ops:
         self._choices: dict[Hashable, Choice] = {}
         self._is_plain = settings.mode == REFERENCE or settings.capability is None
         self._products = {op: plain(op) for op in ("linear", "gate_up")}
-        self._work: object = None
+        self._works: list[Any] = []
         self._rooms: list[Tensor] = []
 
     def forget(self) -> None:
@@ -119,9 +119,12 @@ class Ops:
     ) -> Tensor:
         """As `kernels/fused_linear.py`; a norm that cannot be folded is taken before."""
         x, choice, folded = self._product("linear", x, (weight,), norm, experts)
-        found: Tensor = choice.run(
-            x, weight, bias, **_folded(folded), residual=residual, experts=experts, out=out
-        )
+        given: dict[str, Any] = {"residual": residual, **_folded(folded)}
+        if experts is not None:
+            given["experts"] = experts
+        if out is not None and out.dtype != x.dtype and not choice.casts:
+            return out.copy_(choice.run(x, weight, bias, **given))
+        found: Tensor = choice.run(x, weight, bias, **given, out=out)
         return found
 
     def linears(
@@ -149,9 +152,8 @@ class Ops:
     ) -> Tensor:
         """As `kernels/gate_up.py`; a norm that cannot be folded is taken before."""
         x, choice, folded = self._product("gate_up", x, (gate, up), norm, experts)
-        found: Tensor = choice.run(
-            x, gate, up, activation, **_folded(folded), experts=experts, out=out
-        )
+        given = _folded(folded) if experts is None else {"experts": experts, **_folded(folded)}
+        found: Tensor = choice.run(x, gate, up, activation, **given, out=out)
         return found
 
     @property
@@ -245,8 +247,7 @@ class Ops:
         if not found.is_kernel:
             return found
         if isinstance(facts, Product):
-            run = partial(found.run, work=self._shared_work())
-            return Choice(found.name, run, found.skipped)
+            return replace(found, run=partial(found.run, work=self._work_of(facts)))
         return found
 
     def _partial(self, q: Tensor, count: int) -> object:
@@ -264,13 +265,22 @@ class Ops:
         weight = room[shares * size : wanted].view(tokens, heads, count)
         return splits.Partial(out, weight)
 
-    def _shared_work(self) -> object:
-        """Room of all products: they run one after the other."""
-        if self._work is None:
-            linear = importlib.import_module("kernels.triton.linear")
-            work = importlib.import_module("kernels.triton.work")
-            self._work = work.work_for(linear.room_bytes(), self._device)
-        return self._work
+    def _work_of(self, facts: Product) -> object:
+        """Room of a product with up to the next power of two of rows; products run one after the
+        other and share it.
+        """
+        few = importlib.import_module("kernels.triton.linear")
+        many = importlib.import_module("kernels.triton.matrix_linear")
+        work = importlib.import_module("kernels.triton.work")
+        wanted = few.room_bytes()
+        if facts.x.shape[0] > few.MOST_ROWS and facts.experts is None:
+            rows = 1 << (facts.x.shape[0] - 1).bit_length()
+            is_packed = not all(isinstance(one, Tensor) for one in facts.weights)
+            shape = facts.weights[0].shape
+            wanted = max(wanted, many.room_bytes(rows, *shape, len(facts.weights) > 1, is_packed))
+        if not self._works or self._works[-1].room.numel() < wanted:
+            self._works.append(work.work_for(wanted, self._device))
+        return self._works[-1]
 
 
 def _folded(norm: Norm | None) -> dict[str, Any]:

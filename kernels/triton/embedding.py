@@ -1,6 +1,7 @@
 """Rows of the embedding, scaled: one launch.
 
-The op of `kernels/embedding.py` for a table of plain numbers. A program copies one row.
+The op of `kernels/embedding.py`. A program copies one row; of a packed table it decodes 64 columns
+of a few (`plane_matrix.py`), and a scale is a launch of its own.
 """
 
 # Triton publishes no types, and reads annotations of kernels as its own.
@@ -16,7 +17,9 @@ from torch import Tensor
 
 from kernels.embedding import rounded
 from kernels.linear import Weight
+from kernels.triton.plane_matrix import plane_rows
 from kernels.triton.rms_norm import DTYPES, WIDEST, warps_for
+from kernels.weight_planes import PlaneWeight
 
 
 @triton.jit
@@ -35,20 +38,29 @@ def embed_kernel(
 
 def can_run(width: int, dtype: torch.dtype, table: Weight | None) -> str | None:
     """Why there is no kernel; None: there is one."""
+    if isinstance(table, PlaneWeight):
+        return None if dtype in DTYPES else f"rows of {dtype} have no kernel"
     if not isinstance(table, Tensor):
-        return "the embedding is packed"
+        return "the embedding is not repacked into planes"
     if dtype not in DTYPES or table.dtype not in DTYPES:
         return f"an embedding of {table.dtype} has no kernel"
     return None if width <= WIDEST else f"rows of {width:,} numbers are wider than {WIDEST:,}"
 
 
 def embed(
-    tokens: Tensor, table: Tensor, scale: float, dtype: torch.dtype, out: Tensor | None = None
+    tokens: Tensor,
+    table: Tensor | PlaneWeight,
+    scale: float,
+    dtype: torch.dtype,
+    out: Tensor | None = None,
 ) -> Tensor:
-    """As `kernels/embedding.py`; table [V, hidden] with dense rows."""
+    """As `kernels/embedding.py`; table [V, hidden] with dense rows, or packed in planes."""
     count, width = tokens.shape[0], table.shape[1]
     if out is None:
         out = torch.empty(count, width, dtype=dtype, device=tokens.device)
+    if isinstance(table, PlaneWeight):
+        plane_rows(table, tokens, out)
+        return out if scale == 1.0 else out.mul_(rounded(scale, dtype))
     embed_kernel[(count,)](
         p_tokens=tokens,
         p_table=table,

@@ -31,6 +31,8 @@ from kernels.weight_planes import PlaneWeight
 
 ROWS = 64
 """Of a program: a tile of each plane is one contiguous piece of 0.5 to 4 KiB."""
+FEW_ROWS = 16
+"""The same where rows are gathered: rarely more of them are wanted."""
 WARPS = 2
 
 
@@ -51,16 +53,21 @@ def lifted_codes(
         return float_codes(w, TILE, BN).to(tl.float32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def plane_matrix_kernel(
-    p_words, p_out, out_step, high_at, scales_at, mins_at, supers_at, values_at, n, k,
+    p_words, p_rows, p_out, out_step, high_at, scales_at, mins_at, supers_at, values_at,
+    n, k, count,
     CODES: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, GROUP: tl.constexpr,
     LIFT: tl.constexpr, SCALES: tl.constexpr, HAS_MINS: tl.constexpr, HAS_SUPERS: tl.constexpr,
     BN: tl.constexpr,
 ):  # fmt: skip
+    """`p_rows`: which rows are wanted, `count` of them; None: all in order."""
     i_n, chunk = tl.program_id(0), tl.program_id(1)
-    row = i_n.to(tl.int64) * BN + tl.arange(0, BN)
-    m_row = row < n
+    row_out = i_n.to(tl.int64) * BN + tl.arange(0, BN)
+    m_row = row_out < count
+    row = row_out
+    if p_rows is not None:
+        row = tl.load(p_rows + row_out, mask=m_row, other=0)
     w0, w1 = load_low(p_words, chunk, row, m_row, n, k, LOW, True)
     h = w0
     if HIGH > 0:
@@ -85,19 +92,33 @@ def plane_matrix_kernel(
             y -= group_min(word, least, m, tile // TILES, SCALES)[:, None]
         c = chunk * 64 + tile * 16 + tl.arange(0, 16)
         mask = m_row[:, None] & (c < k)[None, :]
-        p = p_out + row[:, None] * out_step + c[None, :]
+        p = p_out + row_out[:, None] * out_step + c[None, :]
         tl.store(p, y.to(p_out.dtype.element_ty), mask=mask)
 
 
 def plane_matrix(weight: PlaneWeight, out: Tensor) -> Tensor:
     """weight [N, K] into out [N, K], whose rows are dense."""
+    return _launch(weight, None, out, ROWS)
+
+
+def plane_rows(weight: PlaneWeight, rows: Tensor, out: Tensor) -> Tensor:
+    """The rows int64 [R] of weight [N, K] into out [R, K], whose rows are dense."""
+    return _launch(weight, rows, out, FEW_ROWS)
+
+
+def _launch(weight: PlaneWeight, rows: Tensor | None, out: Tensor, tile: int) -> Tensor:
+    count = out.shape[0]
     n, k = weight.shape
-    plane_matrix_kernel[(triton.cdiv(n, ROWS), triton.cdiv(k, CHUNK))](
+    if count == 0:
+        return out
+    plane_matrix_kernel[(triton.cdiv(count, tile), triton.cdiv(k, CHUNK))](
+        p_rows=rows,
         p_out=out,
         out_step=out.stride(0),
         n=n,
         k=k,
-        BN=ROWS,
+        count=count,
+        BN=tile,
         num_warps=WARPS,
         **plane_arguments(weight),
     )

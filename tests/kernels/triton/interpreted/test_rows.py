@@ -7,8 +7,11 @@ import torch
 from torch import Tensor
 
 from kernels import embedding, rms_norm
+from kernels.dequantize import BLOCK_TYPES
+from kernels.quantized_weight import QuantizedWeight
 from kernels.triton.embedding import embed
 from kernels.triton.rms_norm import norm_rows
+from kernels.weight_planes import repack
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 TOLERANCE = {"f32": 1e-6, "bf16": 8e-3, "f16": 1e-3}
@@ -60,3 +63,18 @@ def test_embedding(kind: str, scale: float) -> None:
     wanted = embedding.embed(tokens, table, scale, DTYPES[kind])
     out = nan(4, 72, dtype=DTYPES[kind])
     assert torch.equal(embed(tokens, table, scale, DTYPES[kind], out=out), wanted)
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0", "IQ4_XS"])
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_packed_embedding(name: str, scale: float) -> None:
+    """Random bytes of blocks, scales that are no numbers apart."""
+    made = torch.Generator().manual_seed(1)
+    size = BLOCK_TYPES[name].size
+    data = torch.randint(0, 256, (9, size), generator=made, dtype=torch.uint8)
+    packed = QuantizedWeight(data.clamp(max=59), name, (9, BLOCK_TYPES[name].values))
+    table, tokens = repack(packed), torch.tensor([8, 0, 3, 3, 5])
+    wanted = embedding.embed(tokens, table, scale, torch.bfloat16)
+    assert torch.isfinite(wanted.float()).all()
+    out = nan(5, table.shape[1], dtype=torch.bfloat16)
+    assert torch.equal(embed(tokens, table, scale, torch.bfloat16, out=out), wanted)
