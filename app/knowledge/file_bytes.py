@@ -40,14 +40,18 @@ def file_bytes(found: FoundFile) -> FileBytes:
     read_ns = time.time_ns()
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-    with os.fdopen(os.open(found.path, flags), "rb", buffering=0) as file:
-        status = os.fstat(file.fileno())
+    descriptor = os.open(found.path, flags)
+    try:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(2, os.strerror(2), os.fspath(found.path))
         now = found_from(found.path, found.relative, status)
         digest = blake2b(digest_size=DIGEST_BYTES)
-        for block in telling(file, now):
-            digest.update(block)
+        with open(descriptor, "rb", buffering=0, closefd=False) as file:
+            for block in telling(file, now):
+                digest.update(block)
+    finally:
+        os.close(descriptor)
     return FileBytes(digest.digest(), read_ns, now)
 
 
