@@ -154,12 +154,14 @@ class KnowledgeBase:
         """`embed` follows when the words are in step, and gives how many texts it embedded."""
         began = time.monotonic()
         tell = self._until_closed(report)
+        roots = self.roots
         with syncing(self.folder, self.name), self._in_use:
+            self._reopen_if_replaced()
             run = Sync(self.index.catalogue, self._child, tell, self.ours)
             done = SyncReport(is_complete=False)
             with contextlib.suppress(Stopped):
                 if not self._is_fixed:
-                    run.run(self.roots)
+                    run.run(roots)
                 done = replace(done, searchable_after=time.monotonic() - began)
                 done = replace(done, embedded=embed(tell), is_complete=True)
             if not self.is_watched:
@@ -170,6 +172,14 @@ class KnowledgeBase:
                 missing_roots=tuple(run.missing_roots),
                 unfinished=tuple(base_status.files(self.index, unfinished=True)),
             )
+
+    def _reopen_if_replaced(self) -> None:
+        """Another program may have rebuilt the index: what is open here is not it any more."""
+        if self.index.is_replaced and not self._is_closed:
+            old, self.index = self.index, Index.open(self.folder)
+            old.close()
+            with self._vectors_lock:
+                self._vectors = None
 
     def _until_closed(self, report: Report) -> Report:
         """Stops what runs in another thread when the base is closed."""

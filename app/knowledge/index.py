@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from app.knowledge import stored_chunks, vector_table, word_table, words
 from app.knowledge.catalogue import Catalogue
+from app.knowledge.index_file import NAME as INDEX_FILE
 from app.knowledge.index_file import IndexFile, open_index_file
 from app.knowledge.row_table import RowTable, row_table
 from app.knowledge.stored import StoredChunk, ToEmbed, WordHit
@@ -47,11 +48,17 @@ class Index:
         self._known: dict[str, Any] = {}
         self._known_version = -1
         self._known_lock = threading.Lock()
+        self._file_identity = identity(folder)
 
     @classmethod
     def open(cls, folder: Path) -> Index:
         """Opens or makes `index.sqlite3` in `folder`. IndexDamaged, IndexNewer, StorageError."""
         return cls(folder, *open_index_file(folder))
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another program has made the file again since it was opened, or removed it."""
+        return identity(self.folder) != self._file_identity
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -237,6 +244,15 @@ class Index:
                 self._known[name] = find(connection)
             value: T = self._known[name]
             return value
+
+
+def identity(folder: Path) -> tuple[int, int] | None:
+    """Which file the index in this folder is; None: there is none."""
+    try:
+        status = (folder / INDEX_FILE).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _calibration(connection: Connection) -> dict[str, Any] | None:

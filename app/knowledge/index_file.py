@@ -59,6 +59,13 @@ class IndexFile(Database):
     def translated(self) -> AbstractContextManager[None]:
         return translated(self.path)
 
+    def close(self) -> None:
+        """Leaves nothing behind where another program has removed the base."""
+        if self.path is not None and self.path.exists():
+            super().close()
+        else:
+            self._connection.close()
+
 
 def open_index_file(folder: Path) -> tuple[IndexFile, IndexFile]:
     """Connections for reading and for writing, so that no question waits for a document."""

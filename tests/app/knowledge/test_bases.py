@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import Busy, DiskFull
+from app.errors import Busy, DiskFull, StorageError
 from app.knowledge import base as base_module
 from app.knowledge import embedding, schema
 from app.knowledge.base import KnowledgeBase
@@ -298,6 +298,30 @@ def test_what_one_connection_writes_another_finds(bases: KnowledgeBases, docs: P
         writer.sync()
         assert reader.index.chunk_count == 30
         assert seen(reader) == seen(writer)
+
+
+def test_an_index_that_another_program_rebuilt_is_opened_anew(
+    bases: KnowledgeBases, docs: Path
+) -> None:
+    with bases.create("work", [docs]) as base:
+        base.sync()
+        (docs / "new.md").write_text("gamma")
+        with bases.rebuild("work") as other:
+            other.sync()
+            whole = seen(other)
+        assert base.sync().unchanged == 31
+        assert seen(base) == whole
+
+
+def test_a_base_that_another_program_removed_is_told_and_not_made_again(
+    bases: KnowledgeBases, docs: Path
+) -> None:
+    with bases.create("work", [docs]) as base:
+        base.sync()
+        bases.remove("work")
+        with pytest.raises(StorageError, match="missing"):
+            base.sync()
+    assert not base.folder.exists()
 
 
 def test_a_base_can_be_closed_while_another_thread_syncs_it(
