@@ -73,6 +73,7 @@ class Collections:
         if (old := self.bases.pop(chat_id, None)) is not None:
             old.close()
         self.bases[chat_id] = base = KnowledgeBase.temporary(folder, texts)
+        base.sync(lexical_only=True)
         return base
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.knowledge import collection, parts
 from app.knowledge.fitting import budget, estimate, fitting, shrunk, size
+from app.knowledge.followup import is_question
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.prompt import new_mark
 from app.knowledge.sources import Sources
@@ -80,6 +81,8 @@ class Grounding:
         yield Searching(f"searching {name or 'the attached text'}")
         self.base.rescan()
         found = self._search(question, used_tokens(history))
+        if self.is_attached and is_question(question):
+            found = never_refused(found, self.tokens, budget(self.context, used_tokens(history)))
         everything = None if self.is_attached else self._whole()
         is_about_all = found.needs_all or (self.is_attached and not found.passages)
         if everything is not None and (is_about_all or found.passages):
@@ -154,6 +157,22 @@ def used_tokens(history: Sequence[Message]) -> int:
         if message.info is not None and message.info.usage.prompt_tokens:
             return message.info.usage.prompt_tokens + message.info.usage.completion_tokens
     return 0
+
+
+def never_refused(found: Retrieved, count: Callable[[str], int], tokens: int) -> Retrieved:
+    """The best passages where a search would rather give none: a person who attaches a text wants
+    an answer from it.
+    """
+    if not found.is_refused:
+        return found
+    some: list[Passage] = []
+    for one in found.unused:
+        if size([*some, one], count) > tokens:
+            break
+        some.append(one)
+    some.sort(key=lambda one: (one.name, one.start))
+    unused = found.unused[len(some) :]
+    return replace(found, passages=tuple(some), unused=unused, is_refused=False)
 
 
 def without_files(found: Retrieved) -> Retrieved:

@@ -1,4 +1,5 @@
-"""Questions that lean on what was said before: recognised, made whole, or helped with old words.
+"""What kind of question it is, and questions that lean on what was said before: made whole, or
+helped with old words.
 
 Knows words of a few languages, and no model.
 """
@@ -25,6 +26,13 @@ PRONOUNS = re.compile(
     r"cette|ces|él|ella|ellos|ellas|eso|esto)\b|[它他她这那其该]",
     re.IGNORECASE,
 )
+ASKING = re.compile(
+    r"[?？]\s*$|^(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|do|does|did|can|"
+    r"could|has|have|had|will|would|should|wer|wen|wem|was|wann|wo|woher|wohin|wie|warum|wieso|"
+    r"welche\w*|ist|sind|hat|haben|kann|qui|que|quoi|quand|où|pourquoi|comment|combien|quel\w*|"
+    r"quién\w*|qué|cuándo|dónde|cómo|cuánt\w*|cuál\w*)\b|[谁哪几吗呢]|什么|多少|为何|怎[么样]",
+    re.IGNORECASE,
+)
 INSTRUCTION = """\
 Rewrite the question below so that it can be understood without this conversation: put names in \
 the place of words like "it" or "they". Reply with the rewritten question only.
@@ -39,6 +47,11 @@ def is_followup(question: str) -> bool:
     telling = [word for word in terms(question) if len(word) > 1]
     cjk = len(CJK.findall(question))
     return cjk < LEAST_CJK if cjk else len(telling) < LEAST_WORDS
+
+
+def is_question(text: str) -> bool:
+    """Whether it asks for something, and is no order to do something with a text."""
+    return ASKING.search(text.strip()) is not None
 
 
 def instruction(question: str) -> str:

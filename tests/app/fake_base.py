@@ -54,6 +54,9 @@ class FakeBase:
     def rescan(self) -> None:
         self.rescans += 1
 
+    def sync(self, *, lexical_only: bool) -> None:
+        assert lexical_only
+
     def query(
         self, text: str, budget_characters: int = 8000, history_terms: Sequence[str] = ()
     ) -> Retrieved:

@@ -390,6 +390,25 @@ def test_long_text_is_searched_in_a_collection_that_goes(
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(("question", "is_read_whole"), [("Who hums?", False), ("Shorten.", True)])
+def test_attached_text_is_never_said_to_say_nothing(
+    session: Session,
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    question: str,
+    is_read_whole: bool,
+) -> None:
+    """A question gets the best there is, an order gets all."""
+    some = tuple(passage(f"Paragraph {number}.", "bees.txt") for number in (9, 4))
+    base = FakeBase(Retrieved((), some, is_refused=True), index=FakeIndex({"bees.txt": LONG}))
+    throw_away(monkeypatch, base)
+    ended(session.send(None, question, Options(attached=(Attachment("bees.txt", LONG),))))
+    kinds = {submit.kind for submit in client.submits}
+    assert kinds == ({"aside", "answer"} if is_read_whole else {"answer"})
+    if not is_read_whole:
+        assert "Paragraph 4." in client.submits[-1].messages[-1].content
+
+
 @pytest.mark.parametrize(
     ("attach", "text", "is_searched"),
     [
