@@ -15,8 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from textual.pilot import Pilot
+
 import app.session
 from app.application import LocalchatApp
+from app.screens.chat import ChatScreen
 from app.session import Session
 from app.settings import Settings
 from tests.app.tui.fakes import Script, ScriptedClient, fill, make_session
@@ -39,17 +42,34 @@ MUSEUMS = "The Musée des Confluences, the Musée des Beaux-Arts and the Lugdunu
 OTHERS = ("Regex for dates", "Tax letter", "A name for the boat")
 
 
+LEASE = """\
+# The flat in Rue Mercière
+
+The lease began on 1 June 2021 and ends on 31 May 2027. Notice has to be given three months before.
+
+The rent is 940 euros a month, to be paid by the fifth.
+"""
+HANDBOOK = "# House\n\nThe cellar key hangs in the hall. Bicycles stand in the yard.\n"
+FROM_DOCUMENTS = """\
+The lease ends on 31 May 2027 [2]. Notice has to be given three months before [2].
+
+Bicycles may stand on the roof [1].
+"""
+
+
 @dataclass(frozen=True)
 class Picture:
     name: str
     theme: str
     size: tuple[int, int]
+    has_documents: bool = False
 
 
 PICTURES = (
     Picture("chat-dark", "dark", (104, 34)),
     Picture("chat-light", "light", (104, 34)),
     Picture("chat-small", "dark", (60, 20)),
+    Picture("documents", "dark", (104, 34), has_documents=True),
 )
 
 
@@ -72,32 +92,59 @@ async def play(picture: Picture, folder: Path, place: Path) -> None:
     model.write_bytes(b"GGUF")
     setattr(app.session, "choose_model", lambda *_: model)  # noqa: B010  no model file is needed
     settings = Settings(theme=picture.theme)
-    client = ScriptedClient(scripts())
+    client = ScriptedClient(
+        [Script((FROM_DOCUMENTS,), reused=0)] * 3 if picture.has_documents else scripts()
+    )
 
     def open_session() -> Session:
         session = make_session(place, client, settings)
         for title in OTHERS:
             fill(session, [(title, "Done.")])
+        if picture.has_documents:
+            make_base(session, place / "documents")
         return session
 
     program = LocalchatApp(open_session, settings)
     async with program.run_test(size=picture.size) as pilot:
         screen = program.chat_screen
         await wait(lambda: screen.loaded is not None)
-        for turns, question in ((2, QUESTION), (4, "Name three museums there.")):
-            screen.prompt.insert(question)
-            await pilot.press("enter")
-            while len(screen.transcript.turns) < turns or screen.answering.run is not None:
-                await pilot.pause(0.02)
+        if picture.has_documents:
+            await ask_documents(screen, pilot)
+        else:
+            await ask(screen, pilot, QUESTION, 2)
+            await ask(screen, pilot, "Name three museums there.", 4)
         screen.show_footer()
         screen._poll()
         await pilot.pause(0.3)
         text = inert(program.export_screenshot(title=" "))
         (folder / f"{picture.name}.svg").write_text(text, encoding="utf-8")
         screen.finish_store()
+        screen.knowledge.close()
         session = screen.stored_session
         if session is not None:
             session.close()
+
+
+def make_base(session: Session, folder: Path) -> None:
+    folder.mkdir()
+    (folder / "lease.md").write_text(LEASE, encoding="utf-8")
+    (folder / "house.md").write_text(HANDBOOK, encoding="utf-8")
+    with session.knowledge.all.create("flat", [folder]) as base:
+        base.sync(lexical_only=True)
+
+
+async def ask(screen: ChatScreen, pilot: Pilot[int], question: str, turns: int) -> None:
+    screen.prompt.insert(question)
+    await pilot.press("enter")
+    while len(screen.transcript.turns) < turns or screen.answering.run is not None:
+        await pilot.pause(0.02)
+
+
+async def ask_documents(screen: ChatScreen, pilot: Pilot[int]) -> None:
+    """An answer with a citation that holds and one that does not."""
+    screen.knowledge.choose("flat")
+    await wait(lambda: screen.knowledge.name == "flat")
+    await ask(screen, pilot, "When does the lease end, and where do bicycles stand?", 2)
 
 
 async def wait(condition: Callable[[], object]) -> None:

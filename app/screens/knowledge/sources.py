@@ -104,7 +104,7 @@ def passage_words(number: int, passage: Passage, is_doubtful: bool) -> Content:
     ]
     if is_doubtful:
         parts.append((f" · {UNSUPPORTED}", "$warning"))
-    if passage.reason:
+    if passage.reason and passage.score:
         parts.append((f"  {single_line(passage.reason, 60)}", "$faint"))
     parts.append((f"\n    {single_line(passage.text[: 2 * PREVIEW], PREVIEW)}", "$faint"))
     return Content.assemble(*parts)
