@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.arguments import nearest, positive_int
+from app.sanitize import single_line
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,6 +104,19 @@ def places(words: list[str]) -> list[Path]:
     return [Path(word).expanduser().absolute() for word in words]
 
 
+def existing(words: list[str]) -> list[Path]:
+    """Of a new root; UsageError where there is nothing."""
+    found = places(words)
+    for place in found:
+        if not place.exists():
+            raise UsageError(
+                f"There is no folder {single_line(str(place))}.",
+                "Nothing was added.",
+                "Check the path.",
+            )
+    return found
+
+
 def refuse_more(words: list[str], action: str) -> None:
     if len(words) > 1:
         raise UsageError(f"`kb {action}` takes one name.", "", "A name with blanks needs quotes.")
@@ -120,7 +134,7 @@ def _create(
             "",
             "For example: localchat kb create work ~/Documents/work",
         )
-    with bases.create(words[0], places(words[1:])) as base:
+    with bases.create(words[0], existing(words[1:])) as base:
         return _index(base, args, console)
 
 
@@ -130,7 +144,7 @@ def _add(
     if len(words) < 2:
         raise UsageError("`kb add` needs a name and a folder or file.")
     with opened(bases, words, "add") as base:
-        for place in places(words[1:]):
+        for place in existing(words[1:]):
             base.add(place)
         return _index(base, args, console)
 

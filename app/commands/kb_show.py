@@ -52,6 +52,7 @@ def _states(bases: KnowledgeBases, console: Console) -> Iterator[Status]:
     for name in bases.names():
         try:
             with bases.open(name) as base:
+                base.rescan()
                 yield base.status()
         except LocalchatError as error:
             console.error(to_error_info(error))

@@ -49,7 +49,7 @@ class Overlays:
         self.screen.transcript.display = True
 
     def show_empty(self) -> None:
-        """A chat without messages: what is ready, and three keys."""
+        """A chat without messages: what is ready, and four keys."""
         screen = self.screen
         private = screen.session is not screen.stored_session
         model = model_words(screen.loaded) if screen.loaded else "The model is on its way"
@@ -59,6 +59,7 @@ class Overlays:
         parts.append(((kept or "Everything stays on this machine.") + "\n\n", "$faint"))
         for action, label in (
             ("chat.models", "models"),
+            ("chat.knowledge", "answer from your documents"),
             ("chat.search", "search in all chats"),
             ("app.help", "all keys and commands"),
         ):

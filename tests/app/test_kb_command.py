@@ -219,6 +219,8 @@ def test_an_export_never_replaces_a_file_unasked(
     [
         ["crate", "x", "/tmp"],
         ["create", "x"],
+        ["create", "x", "/nowhere/at/all"],
+        ["add", "work", "/nowhere/at/all"],
         ["add", "work"],
         ["sync"],
         ["sync", "two", "words"],
