@@ -15,14 +15,24 @@ CACHE = ROOT / "build" / "triton"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton has no wheel for this system")
-@pytest.mark.parametrize(("kind", "interpret"), [("interpreted", "1"), ("compiled", "0")])
-def test_session_passes(kind: str, interpret: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "interpret", "tests"),
+    [
+        ("interpreted", "1", "not model"),
+        ("compiled", "0", "not model"),
+        pytest.param(
+            "compiled", "0", "model", marks=[pytest.mark.model, pytest.mark.timeout(1200)]
+        ),
+    ],
+)
+def test_session_passes(kind: str, interpret: str, tests: str) -> None:
+    """Kernels of the rarer kinds are compiled where the real models are tried: it takes minutes."""
     settings = {
         "TRITON_INTERPRET": interpret,
         "TRITON_CACHE_DIR": str(CACHE),
         "TRITON_DEFAULT_FP_FUSION": "1",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", tests]
     done = subprocess.run(
         [*command, str(Path(__file__).parent / kind)],
         cwd=ROOT,
