@@ -19,6 +19,7 @@ from engine.backends.torch_paged.batch import model_input, score_places
 from engine.backends.torch_paged.block_tables import BlockTables
 from engine.backends.torch_paged.held import Held, Span
 from engine.backends.torch_paged.interruption import Interruption
+from engine.backends.torch_paged.kernel_notices import kernel_notices
 from engine.backends.torch_paged.kv_types import kv_format
 from engine.backends.torch_paged.parked_state import Books, Bytes
 from engine.backends.torch_paged.pass_kinds import all_kinds
@@ -43,15 +44,6 @@ from models.kv_storage import (
 )
 
 MIN_RECOMPUTE = 1
-_OPS = {
-    "embedding": "the embedding",
-    "norm": "norms",
-    "linear": "a projection",
-    "gate_up": "the feed-forward network",
-    "store": "storing keys and values",
-    "attention": "attention",
-    "candidates": "the choice of the likeliest tokens",
-}
 
 
 class TorchPagedBackend:
@@ -79,7 +71,7 @@ class TorchPagedBackend:
             decoder.ops, settings.vocab_size, settings.max_sequences + settings.spare, self._device
         )
         self._tables = BlockTables(spans, counts, settings.max_sequences, settings.spare)
-        self._missing = decoder.missing_kernels(self._pools, settings.vocab_size)
+        self.notices = kernel_notices(decoder.missing_kernels(self._pools, settings.vocab_size))
         self._interruption = Interruption()
         self._made_by = parked_state.signature(repr((layouts, spans, decoder.key_rule)))
         self._facts = BackendFacts(
@@ -119,14 +111,6 @@ class TorchPagedBackend:
         return RecordedPasses(decoder, self._pools, spans, *place)
 
     # ---- facts
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What runs in plain torch although a kernel was looked for, in a person's words."""
-        return tuple(
-            f"No kernel runs {_OPS[op]} of this model ({reason}): PyTorch does, more slowly."
-            for op, reason in self._missing.items()
-        )
 
     @property
     def facts(self) -> BackendFacts:

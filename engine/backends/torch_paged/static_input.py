@@ -1,111 +1,127 @@
 """A step's input at fixed places, for passes that are recorded once and replayed.
 
 Rows that only pad a pass are harmless: they write no KV, see nothing, and belong to sequences of
-length 0 whose table names the sentinel block.
+length 0 whose table names the sentinel block. A line of a table is written only when its sequence
+holds other blocks than in the step before: a long one has thousands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from engine.backends.base import Row
 from engine.backends.torch_paged.batch import wanted_rows
-from engine.backends.torch_paged.held import Held, Span
+from engine.backends.torch_paged.held import Held, Run, Span
 from engine.backends.torch_paged.pass_kinds import PassKind
 from engine.backends.torch_paged.upload import Upload
 from models.model_input import ModelInput
 
+Integers = npt.NDArray[np.int64]
+
 _ALIGNED = 2
 """Parts begin at multiples of 16 bytes, so that kernels need one variant."""
+_NO_SLOT = -1
+_NOTHING = Run()
 
 
 class StaticInput:
     def __init__(
-        self, kinds: Sequence[PassKind], spans: Sequence[Span], ctx: int, upload: type[Upload],
+        self,
+        kinds: Sequence[PassKind],
+        spans: Sequence[Span],
+        ctx: int,
+        upload: type[Upload],
         device: torch.device,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Room for the largest of `kinds` and sequences of `ctx` tokens."""
         self._spans = tuple(spans)
         tokens = max(kind.tokens for kind in kinds)
-        sequences = max(kind.sequences for kind in kinds)
+        self._sequences = max(kind.sequences for kind in kinds)
         wanted = max(kind.wanted for kind in kinds)
         self._columns = [_padded(span.end(ctx) + 1) for span in spans]
-        groups = len(spans)
-        sizes = [tokens, tokens, sequences + 1, sequences, wanted, *[tokens] * groups]
-        sizes += [sequences * columns for columns in self._columns]
+        sizes = [tokens, tokens, self._sequences + 1, self._sequences, wanted]
+        sizes += [tokens] * len(spans)
+        sizes += [self._sequences * columns for columns in self._columns]
         padded = [_padded(size) for size in sizes]
         self._upload = upload(sum(padded), device)
-        self._on_host = self._parts(self._upload.host, padded)
-        self._on_device = self._parts(self._upload.device, padded)
+        self._device = torch.split(self._upload.device, padded)
+        host = np.split(self._upload.host.numpy(), np.cumsum(padded)[:-1])
+        self._tokens, self._positions, self._first_row, self._lengths, self._wanted = host[:5]
+        self._slots = host[5 : 5 + len(spans)]
+        self._tables = [
+            part[: self._sequences * columns].reshape(self._sequences, columns)
+            for part, columns in zip(host[5 + len(spans) :], self._columns, strict=True)
+        ]
+        self._written = [[_NOTHING] * self._sequences for _ in spans]
 
     def of(self, kind: PassKind) -> ModelInput:
         """What passes of this kind read, always the same tensors."""
-        return self._view(kind, self._on_device)
-
-    def fill(self, kind: PassKind, rows: Sequence[Row], held: Sequence[Held]) -> None:
-        """Bring the numbers of a step there. `held[i]` has the blocks for rows[i]."""
-        self._upload.wait()
-        given = self._view(kind, self._on_host)
-        counts = [len(row.ids) for row in rows]
-        starts = [sum(counts[:index]) for index in range(len(rows) + 1)]
-        self._fill_rows(given, rows, starts)
-        for group, span in enumerate(self._spans):
-            self._fill_group(given, group, span, rows, held)
-        wanted = wanted_rows(rows, starts)
-        given.wanted.zero_()
-        given.wanted[: len(wanted)] = torch.from_numpy(wanted)
-        self._upload.start()
-
-    def _fill_rows(self, given: ModelInput, rows: Sequence[Row], starts: Sequence[int]) -> None:
-        ids = [one for row in rows for one in row.ids]
-        places = [at for row in rows for at in range(row.start, row.start + len(row.ids))]
-        for part, values in ((given.tokens, ids), (given.positions, places)):
-            part.zero_()
-            part[: len(values)] = torch.tensor(values)
-        given.lengths.zero_()
-        given.lengths[: len(rows)] = torch.tensor([row.start + len(row.ids) for row in rows])
-        given.first_row.fill_(starts[-1])
-        given.first_row[: len(starts)] = torch.tensor(starts)
-
-    def _fill_group(
-        self, given: ModelInput, group: int, span: Span, rows: Sequence[Row], held: Sequence[Held]
-    ) -> None:
-        table, slots = given.tables[group], given.slots[group]
-        table.zero_()
-        slots.fill_(-1)
-        at = 0
-        for line, row, one in zip(table, rows, held, strict=False):
-            run = one.runs[group]
-            line[run.first : run.end] = torch.tensor(run.blocks, dtype=torch.int64)
-            position = torch.arange(row.start, row.start + len(row.ids))
-            block = line[position // span.block]
-            slots[at : at + len(row.ids)] = block * span.block + position % span.block
-            at += len(row.ids)
-
-    def _view(self, kind: PassKind, parts: Sequence[Tensor]) -> ModelInput:
         groups = len(self._spans)
-        tokens, positions, first_row, lengths, wanted = parts[:5]
-        tables = zip(parts[5 + groups :], self._columns, strict=True)
+        tokens, positions, first_row, lengths, wanted = self._device[:5]
+        tables = zip(self._device[5 + groups :], self._columns, strict=True)
         return ModelInput(
             tokens=tokens[: kind.tokens],
             positions=positions[: kind.tokens],
             first_row=first_row[: kind.sequences + 1],
             lengths=lengths[: kind.sequences],
             wanted=wanted[: kind.wanted],
-            slots=tuple(part[: kind.tokens] for part in parts[5 : 5 + groups]),
-            tables=tuple(
-                part[: kind.sequences * columns].view(kind.sequences, columns)
-                for part, columns in tables
-            ),
+            slots=tuple(part[: kind.tokens] for part in self._device[5 : 5 + groups]),
+            tables=tuple(_lines(part, kind.sequences, columns) for part, columns in tables),
             new=(kind.new,) * kind.sequences,
         )
 
-    @staticmethod
-    def _parts(flat: Tensor, sizes: Sequence[int]) -> list[Tensor]:
-        return list(torch.split(flat, list(sizes)))
+    def fill(self, kind: PassKind, rows: Sequence[Row], held: Sequence[Held]) -> None:
+        """Bring the numbers of a step there. `held[i]` has the blocks for rows[i]."""
+        self._upload.wait()
+        first_row = [0]
+        for row in rows:
+            first_row.append(first_row[-1] + len(row.ids))
+        ids = [one for row in rows for one in row.ids]
+        places = [at for row in rows for at in range(row.start, row.start + len(row.ids))]
+        _put(self._tokens, ids, kind.tokens)
+        _put(self._positions, places, kind.tokens)
+        _put(self._first_row, first_row, kind.sequences + 1, rest=first_row[-1])
+        _put(self._lengths, [row.start + len(row.ids) for row in rows], kind.sequences)
+        _put(self._wanted, wanted_rows(rows, first_row), kind.wanted)
+        for group, span in enumerate(self._spans):
+            for index in range(kind.sequences):
+                run = held[index].runs[group] if index < len(rows) else _NOTHING
+                self._fill_line(group, index, run)
+            lines = self._tables[group]
+            at = [index for index, row in enumerate(rows) for _ in row.ids]
+            _put(self._slots[group], _slots(lines, at, places, span), kind.tokens, rest=_NO_SLOT)
+        self._upload.start()
+
+    def _fill_line(self, group: int, index: int, run: Run) -> None:
+        old = self._written[group][index]
+        if old.first == run.first and old.blocks == run.blocks:
+            return
+        line = self._tables[group][index]
+        line[:] = 0
+        line[run.first : run.end] = run.blocks
+        self._written[group][index] = run.part(run.first, run.end)
+
+
+def _slots(lines: Integers, at: Sequence[int], places: Sequence[int], span: Span) -> Integers:
+    """Of tokens at `places` of the sequences with these lines."""
+    position = np.array(places, dtype=np.int64)
+    block = lines[np.array(at, dtype=np.int64), position // span.block]
+    return block * span.block + position % span.block
+
+
+def _put(part: Integers, values: Sequence[int] | Integers, count: int, rest: int = 0) -> None:
+    """The first `count` numbers of a part: `values`, then `rest`."""
+    part[: len(values)] = values
+    part[len(values) : count] = rest
+
+
+def _lines(part: Tensor, sequences: int, columns: int) -> Tensor:
+    return part[: sequences * columns].view(sequences, columns)
 
 
 def _padded(count: int) -> int:

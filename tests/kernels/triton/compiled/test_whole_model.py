@@ -83,6 +83,20 @@ def test_answers_beside_a_prompt_have_kernels_of_their_own() -> None:
     assert names == layer * 2
 
 
+@pytest.mark.parametrize("kind", LINEAR)
+def test_a_prompt_goes_through_the_vendors_product(kind: str) -> None:
+    """Which is no kernel of ours, so that the list has only what stands around it."""
+    model = decoder(CONFIG, matrix=None if kind == "bf16" else planes(kind))
+    decoded = [] if kind == "bf16" else ["plane_matrix_kernel"]
+    layer = ["norm_rows_kernel", *decoded, "store_qkv_kernel", "prefill_attention_kernel"]
+    layer += [*decoded, "norm_rows_kernel", *decoded * 2, "gated_kernel", *decoded]
+    launches, taken = launched(model, CONFIG, [64], "q8", 1)
+    wanted = ["embed_kernel", *layer * 2, "norm_rows_kernel", "dense_linear_kernel"]
+    assert [one.name for one in launches] == wanted
+    assert not taken
+    assert model.why_not_recorded(64, 64, pools(CONFIG, "q8")) is None
+
+
 def test_batches_share_their_variants() -> None:
     model, held = decoder(CONFIG), pools(CONFIG, "q8")
     with dry_run(ARCHITECTURE) as launches:
