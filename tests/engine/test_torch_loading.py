@@ -149,6 +149,12 @@ def test_settings_that_cannot_be_are_named(folder: Path, options: Any, words: st
         load(Load(str(folder), LoadOptions(backend="torch_paged", **options)), go_on)
 
 
+def test_forced_kernels_need_a_device(folder: Path) -> None:
+    forced = LoadOptions(backend="torch_paged", kernels="triton")
+    with pytest.raises(UsageError, match=r"kernels=triton .* no NVIDIA device"):
+        load(Load(str(folder), forced), go_on)
+
+
 def test_padding_of_the_output_is_never_an_id(tmp_path: Path, loaded: list[Model]) -> None:
     padded = write_folder(tmp_path / "padded", vocab_size=512)
     loaded.append(load(Load(str(padded), OWN), go_on))

@@ -46,6 +46,15 @@ GEMMA = replace(
     layers=(LayerConfig(window=512), LayerConfig()),
 )
 
+EXPERTS = replace(
+    CONFIG,
+    family="qwen3_moe",
+    experts=16,
+    experts_used=4,
+    expert_feed_forward=768,
+    layers=(LayerConfig(experts=16), LayerConfig(experts=16)),
+)
+
 
 def empty(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     return torch.empty(*shape, dtype=dtype, device="meta")
@@ -79,7 +88,7 @@ def pools(config: ModelConfig, kv: str, blocks: int = 64) -> list[KVPool]:
     ]
 
 
-def step(config: ModelConfig, new: Sequence[int], wanted: int, groups: int = 1) -> ModelInput:
+def step(config: ModelConfig, new: Sequence[int], wanted: int) -> ModelInput:
     tokens = sum(new)
     groups = len({layer.window for layer in config.layers})
     return ModelInput(

@@ -16,6 +16,7 @@ from models.weights import Matrix
 from tests.kernels.triton.dry_run import Launch, dry_run
 from tests.kernels.triton.meta_model import (
     CONFIG,
+    EXPERTS,
     GEMMA,
     NoNewMemory,
     decoder,
@@ -67,6 +68,17 @@ def test_norms_after_the_blocks_are_a_launch_each() -> None:
     wanted = ["embed_kernel", *layer * 2, "norm_rows_kernel", linear]
     assert [one.name for one in launches] == wanted
     assert not taken
+
+
+def test_experts_are_chosen_without_the_host() -> None:
+    model, linear = decoder(EXPERTS), LINEAR["bf16"]
+    network = ["norm_rows_kernel", linear, linear, linear]
+    launches, _ = launched(model, EXPERTS, [1, 1], "q8", 2)
+    wanted = ["embed_kernel", *[linear, *ATTENTION, linear, *network] * 2]
+    assert [one.name for one in launches] == [*wanted, "norm_rows_kernel", linear]
+    held = pools(EXPERTS, "q8")
+    assert model.why_not_recorded(8, 1, held) is None
+    assert "experts" in str(model.why_not_recorded(64, 64, held))
 
 
 def test_checking_drafts_takes_the_kernels_of_decoding() -> None:
