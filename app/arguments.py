@@ -112,7 +112,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a setting for this run: temperature, top_k, top_p, min_p, repeat_penalty, seed, "
         "max_tokens, stop, kv_type, ctx, threads, flash, speculate, kernels, "
-        "backend, attach, kb_rewrite, kb_read_all",
+        "backend, attach, kb_rewrite, kb_rerank, kb_read_all",
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from app.attached import Attachment
 from app.grounding import Found, Grounding, Searching, cited_passages
@@ -162,9 +162,11 @@ class Asking:
         base, is_attached = self._base(question, history)
         if base is None:
             return None
+        judges = question.settings.rerank
         grounding = Grounding(
             base=base,
             ask=lambda text, tokens: self._ask(question, (), text, tokens, running),
+            judge=(lambda text: self._weigh(question, text, running)) if judges else None,
             count=self.client.count,
             context=question.loaded.ctx,
             secret=self.owner,
@@ -209,13 +211,32 @@ class Asking:
         running: Running,
     ) -> str:
         """A side job behind the chat's beginning; empty where it was stopped or failed."""
+        result = self._aside(
+            question, "aside", (*before, ChatMessage("user", text)), running, tokens
+        )
+        return "" if result is None else result.text
+
+    def _weigh(self, question: Question, text: str, running: Running) -> float | None:
+        """How much likelier the model says yes than no."""
+        result = self._aside(question, "judge", (ChatMessage("user", text),), running)
+        return None if result is None else result.margin
+
+    def _aside(
+        self,
+        question: Question,
+        kind: Literal["aside", "judge"],
+        messages: tuple[ChatMessage, ...],
+        running: Running,
+        tokens: int = 1,
+    ) -> Result | None:
+        """None where it was stopped or failed."""
         if running.cancelled.is_set():
-            return ""
+            return None
         submit = replace(
             question.submit,
             request_id=f"{question.submit.request_id}-aside-{time.monotonic_ns()}",
-            messages=(*before, ChatMessage("user", text)),
-            kind="aside",
+            messages=messages,
+            kind=kind,
             sampling=SamplingOverrides(temperature=0.0, seed=0),
             max_tokens=tokens,
             stop=(),
@@ -224,7 +245,7 @@ class Asking:
         with suppress(LocalchatError), self.requests.running(submit.request_id, question.chat.id):
             for event in self.client.submit(submit):
                 if isinstance(event, Finished):
-                    return event.result.text
+                    return event.result
                 if isinstance(event, Failed):
                     break
-        return ""
+        return None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from app.knowledge import collection, parts
 from app.knowledge.fitting import budget, estimate, fitting, shrunk, size
 from app.knowledge.followup import is_question
+from app.knowledge.judging import Judge, judged
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.prompt import new_mark
 from app.knowledge.sources import Sources
@@ -71,6 +72,8 @@ class Grounding:
     """What no author of a document knows."""
     also: Callable[[], Sequence[str]]
     """Further words to search for, made when they are needed."""
+    judge: Judge | None = None
+    """Where the model is to judge what was found."""
     reads_all: bool = True
     is_attached: bool = False
     """The documents came with the question: they are never said to say nothing about it."""
@@ -91,6 +94,8 @@ class Grounding:
             return (yield from self._read_in_parts(question, found, name))
         if found.is_refused or not found.passages:
             return refusal(name, found)
+        if self.judge is not None:
+            found = yield from self._judged(question, found, used_tokens(history))
         return searched(name, found)
 
     def tokens(self, text: str) -> int:
@@ -105,6 +110,20 @@ class Grounding:
             budget(self.context, used),
         )
         return without_files(found) if self.is_attached else found
+
+    def _judged(
+        self, question: str, found: Retrieved, used: int
+    ) -> Generator[Searching, None, Retrieved]:
+        assert self.judge is not None
+        tokens = budget(self.context, used)
+        steps = judged(found, question, self.judge, self.tokens, tokens)
+        try:
+            while True:
+                done, total = next(steps)
+                yield Searching(f"judging passage {done + 1} of {total}", done, total)
+        except StopIteration as end:
+            result: Retrieved = end.value
+            return result
 
     # ---- small collections
 

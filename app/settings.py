@@ -137,6 +137,8 @@ class KnowledgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Attached and pasted text goes in whole, or is searched; auto: searched above 4,096 tokens."""
     rewrite: bool = True
     """Let the model make a follow-up question whole before it is searched for."""
+    rerank: bool = False
+    """Let the model judge what a search found before it is used; each passage is read once more."""
     read_all: bool = True
     """Read whole documents in parts where a question is about all of them."""
 
@@ -165,6 +167,7 @@ OPTION_KEYS: Mapping[str, str] = {
     "canonical": "cache.canonical",
     "attach": "kb.attach",
     "kb_rewrite": "kb.rewrite",
+    "kb_rerank": "kb.rerank",
     "kb_read_all": "kb.read_all",
 }
 """What `-o key=value` takes, and the setting it stands for."""

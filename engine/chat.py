@@ -33,7 +33,7 @@ class Prepared:
 
     request: Request
     kind: str
-    """answer, continue, title, aside, pin or canonical."""
+    """answer, continue, title, aside, judge, pin or canonical."""
     notices: tuple[str, ...] = ()
     stops_early: bool = False
     """Reaching `max_tokens` counts as cancelled."""
@@ -79,6 +79,7 @@ class Chat:
             "continue": self._continue,
             "title": self._title,
             "aside": self._aside,
+            "judge": self._judge,
             "pin": self._pin,
         }
         return make[submit.kind](submit)
@@ -184,6 +185,11 @@ class Chat:
     def _aside(self, submit: Submit) -> Prepared:
         _check_question(submit.messages)
         return self._quiet(replace(submit, conversation=""), submit.max_tokens)
+
+    def _judge(self, submit: Submit) -> Prepared:
+        prepared = self._aside(replace(submit, max_tokens=1))
+        yes, no = (self._tokenizer.encode_after(word)[0] for word in ("Yes", "No"))
+        return replace(prepared, request=replace(prepared.request, weighs=(yes, no)))
 
     def _quiet(self, submit: Submit, room: int | None) -> Prepared:
         """A side job with its instruction at the end, answered without thinking; history is left

@@ -28,7 +28,7 @@ from engine.events import (
 )
 from engine.failure import NOT_FINITE, no_room, refusal
 from engine.invariants import check
-from engine.next_tokens import next_tokens
+from engine.next_tokens import next_tokens, weigh
 from engine.outcome import result_of
 from engine.output.answer import AnswerText
 from engine.output.changes import penalises
@@ -196,6 +196,7 @@ class Engine:
     def _sample(self, plan: Plan, scores: Scores | None) -> Sampled:
         if scores is None:
             return []
+        weigh(plan, scores)
         return [
             (piece, next_tokens(piece, scores, index))
             for index, piece in enumerate(plan.pieces)

@@ -66,6 +66,8 @@ class Result:
     stop_string: str | None = None
     prompt_ids: tuple[int, ...] = field(default=(), repr=False)
     """The prompt as it was evaluated."""
+    margin: float | None = None
+    """Of a weighing: the logit of yes less that of no."""
 
 
 @dataclass(frozen=True, slots=True)

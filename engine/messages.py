@@ -92,11 +92,12 @@ class Submit:
     conversation: str
     """Name of the chat in the KV cache; empty: keep nothing."""
     messages: tuple[ChatMessage, ...]
-    kind: Literal["answer", "continue", "title", "aside", "pin"] = "answer"
+    kind: Literal["answer", "continue", "title", "aside", "judge", "pin"] = "answer"
     """continue: the last message is an answer that goes on. title: a side job over the chat's
     prefix. aside: a side job that the last message asks for, without thinking; nothing of it is
-    kept. pin: nothing is answered; what the last message begins with is read, and kept under the
-    name of the conversation for all messages that begin so.
+    kept. judge: an aside that is answered by one word; the result's `margin` says how much
+    likelier yes is than no. pin: nothing is answered; what the last message begins with is read,
+    and kept under the name of the conversation for all messages that begin so.
     """
     sampling: SamplingOverrides = SamplingOverrides()
     max_tokens: int | None = None

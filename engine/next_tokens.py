@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.backends.base import Scores
 from engine.output.changes import LogitChanges
 from engine.output.sampler import NotFinite, ScoresAt, sample
-from engine.scheduler import Piece
+from engine.scheduler import Piece, Plan
 from engine.sequence import Sequence
 
 
@@ -37,3 +37,15 @@ def _next_token(sequence: Sequence, scores: ScoresAt, number: int) -> int | None
         return sample(scores, sampling, LogitChanges(sampling, counts), number)
     except NotFinite:
         return None
+
+
+def weigh(plan: Plan, scores: Scores) -> None:
+    """Tell the sequences that ask for it how much likelier one token is than another, before any is
+    sampled.
+    """
+    for index, piece in enumerate(plan.pieces):
+        sequence = piece.sequence
+        pair = sequence.request.weighs
+        if pair is not None and piece.wants_scores and sequence.sampled == 0:
+            row = scores.row(index)
+            sequence.margin = float(row[pair[0]] - row[pair[1]])

@@ -22,6 +22,7 @@ def result_of(sequence: Sequence, reason: FinishReason, kv_type: str) -> Result:
         reasoning_unfinished=sequence.answer.reasoning_unfinished,
         stop_string=answer.stop_string,
         prompt_ids=request.ids,
+        margin=sequence.margin,
     )
 
 

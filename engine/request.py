@@ -83,6 +83,10 @@ class Request:
     """Whether the finished sequence is kept for reuse."""
     pinned: bool = False
     """Other conversations begin with this prompt: what is kept of it goes last."""
+    weighs: tuple[int, int] | None = None
+    """Two tokens: the result tells by how much the first is likelier than the second right after
+    the prompt.
+    """
     replaces: bool = False
     """Canonical history: prefill only, sample nothing, and take the place of the conversation's
     kept sequence

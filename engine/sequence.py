@@ -44,6 +44,8 @@ class Sequence:
     """Prompt tokens that were in the KV at the furthest point."""
     reuse_break: ReuseBreak | None = None
     cancelled: bool = False
+    margin: float | None = None
+    """What `Request.weighs` asks for."""
 
     @property
     def prompt_length(self) -> int:

@@ -33,6 +33,7 @@ GOOD_OPTIONS = [
     "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "speculate=off",
     "canonical=off", "backend=torch_paged", "kernels=reference", "attach=search", "kb_rewrite=off",
     "kb_read_all=off",
+    "kb_rerank=on",
 ]  # fmt: skip
 
 
@@ -61,7 +62,9 @@ def test_every_option_reaches_its_setting() -> None:
     )
     assert settings.sampling.max_tokens == 10
     assert settings.sampling.stop == ("END",)
-    assert settings.kb == KnowledgeSettings(attach="search", rewrite=False, read_all=False)
+    assert settings.kb == KnowledgeSettings(
+        attach="search", rewrite=False, rerank=True, read_all=False
+    )
     paths = Paths.under(Path("/nowhere"))
     assert load_options(settings, paths) == LoadOptions(
         kv_type="q8",

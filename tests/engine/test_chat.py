@@ -275,6 +275,12 @@ def test_a_side_job_keeps_nothing_and_is_not_thought_about(thinking_chat: Chat) 
     assert text_of(prepared).endswith("reword: it<end>\n<turn>assistant\n<think>\n</think>\n\n")
 
 
+def test_a_judgement_weighs_yes_against_no(chat: Chat) -> None:
+    request = chat.prepare(question("Is it so?", kind="judge", max_tokens=9)).request
+    assert (request.weighs, request.limits.max_tokens) == ((ord("Y"), ord("N")), 1)
+    assert not request.keep
+
+
 def test_a_pinned_beginning_is_what_every_message_begins_with(chat: Chat) -> None:
     begun = question(SYSTEM, "Documents <turn> here.\nQuestion:\n", kind="pin", conversation="p")
     request = chat.prepare(begun).request

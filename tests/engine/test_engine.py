@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from engine.backends.base import Row
 from engine.backends.scripted import Faults, scripted_backend
 from engine.backends.scripted_vocabulary import (
     END,
@@ -82,6 +83,13 @@ def test_with_no_tokens_allowed_only_the_prompt_is_read() -> None:
     result = rig.run(ask("r", PROMPT, 0))[0]
     assert (result.text, result.token_ids, result.finish_reason) == ("", (), "length")
     assert rig.run(ask("s", (*PROMPT, 1)))[0].usage.reused_tokens == len(PROMPT)
+
+
+def test_a_weighing_tells_the_difference_of_two_logits() -> None:
+    row = scripted_backend().forward([Row(0, 0, PROMPT, True)]).row(0)
+    asked = dataclasses.replace(ask("r", PROMPT, 3), weighs=(3, 5))
+    assert Rig().run(asked)[0].margin == pytest.approx(float(row[3] - row[5]))
+    assert Rig().run(ask("r", PROMPT, 3))[0].margin is None
 
 
 @pytest.mark.parametrize("left", [1, 2, 5])

@@ -21,9 +21,10 @@ from app.session import Answered, Options, Saved, Session, SessionEvent
 from app.settings import KnowledgeSettings, Settings
 from app.store.history import History
 from app.widgets.pastes import Pastes
-from engine.events import Delta, Failed, Started
+from engine.events import Delta, Event, Failed, Finished, Started
+from engine.messages import Submit
 from tests.app.fake_base import FakeBase, FakeIndex, passage
-from tests.app.fake_client import FakeClient, answers
+from tests.app.fake_client import FakeClient, answers, result
 
 FEE = passage("# Fees\nThe annual fee is 1,200 euros.\nIt is due in March.", "fees.md", 10)
 DOGS = passage("Dogs stay out of the garden after 10 pm.", "rules.md")
@@ -508,3 +509,27 @@ def test_a_paste_in_a_draft_is_told_from_what_is_written() -> None:
     written, attached = pastes.apart(draft)
     assert written == "Compare  with\n\n[pasted 9 lines] please."
     assert attached == (Attachment("", "a\nb"), Attachment("c.txt", "File c.txt:\n\nd"))
+
+
+# ---- the model's judgement
+
+
+def test_a_judgement_puts_what_helps_before_what_was_found(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    many = [passage(f"{letter} " * 400, f"{letter}.md", score=1.0) for letter in "abcdef"]
+    base.found = Retrieved(tuple(many[:1]), tuple(many[1:]))
+
+    def script(submit: Submit, client: FakeClient) -> Iterator[Event]:
+        margin = 6.0 if "d d d" in submit.messages[-1].content else -1.0
+        yield Finished(submit.request_id, replace(result("Yes"), margin=margin))
+
+    client.script = script
+    options = replace(KB, documents=KnowledgeSettings(rerank=True))
+    events = list(session.send(None, "Which letter?", options))
+    (found,) = [event for event in events if isinstance(event, Found)]
+    assert [one.name for one in found.passages] == ["d.md"]
+    assert found.passages[0].reason.endswith("judgement +6.0")
+    assert [submit.kind for submit in client.submits] == ["judge"] * 6 + ["answer"]
+    told = [event.text for event in events if isinstance(event, Searching)]
+    assert told[1:] == [f"judging passage {number} of 6" for number in range(1, 7)]
