@@ -50,7 +50,7 @@ class FileRecord:
     hashed_ns: int
     """When its bytes were read, by the system's clock; 0: they were not."""
     hash: bytes | None
-    """blake2b of its bytes; None: they were not read."""
+    """Names its document (`file_bytes.py`); None: its bytes were not read."""
     rules: str
     state: str
     content_id: int | None = None
@@ -137,14 +137,12 @@ class Catalogue:
             row = connection.execute(query, (digest, RULES)).fetchone()
         return None if row is None else int(row[0])
 
-    def known_state(self, digest: bytes, suffix: bytes) -> str | None:
-        """Why these bytes under such a name gave no document, by the rules of this program."""
-        query = """SELECT state, roots.path, relative FROM files JOIN roots ON roots.id = root_id
-            WHERE hash = ? AND rules = ? AND content_id IS NULL"""
+    def known_state(self, digest: bytes) -> str | None:
+        """Why these bytes gave no document, by the rules of this program."""
+        query = "SELECT state FROM files WHERE hash = ? AND rules = ? AND content_id IS NULL"
         with self._file.read() as connection:
-            rows = connection.execute(query, (digest, RULES)).fetchall()
-        found = (state for state, *place in rows if suffix_of(file_name(*place)) == suffix)
-        return next(found, None)
+            row = connection.execute(query, (digest, RULES)).fetchone()
+        return None if row is None else str(row[0])
 
     def put(self, root_id: int, file: FileRecord, document: Document | None = None) -> None:
         """A file as it is now, with its document where it has a new one."""
@@ -305,10 +303,6 @@ def joined_names(names: Iterable[bytes]) -> str:
 def file_name(root: bytes, relative: bytes) -> bytes:
     """Without folders. A root may be a file: its path relative to itself is empty."""
     return os.path.basename(relative or root)
-
-
-def suffix_of(name: bytes) -> bytes:
-    return os.path.splitext(name)[1].lower()
 
 
 def content_ids(connection: sqlite3.Connection, condition: str, *values: int | bytes) -> list[int]:

@@ -1,4 +1,7 @@
-"""What tells one file's content from another's: the hash of its bytes, and when it was taken."""
+"""What tells one document from another: the hash of a file's bytes and of how they are read.
+
+The same bytes under `.md` and under `.txt` are two documents: their chunks differ.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from app.knowledge.folder_walk import FoundFile
+from app.knowledge.reading.kinds import kind_of
 
 BLOCK_BYTES = 2**20
 WHOLE_BYTES = 64 * 2**20
@@ -29,6 +33,7 @@ class FileBytes:
     """A file's content at one moment."""
 
     digest: bytes
+    """Of its bytes and of the way that its name has them read."""
     read_ns: int
     """System clock, before the first byte was read."""
     found: FoundFile
@@ -46,13 +51,20 @@ def file_bytes(found: FoundFile) -> FileBytes:
         if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(2, os.strerror(2), os.fspath(found.path))
         now = found_from(found.path, found.relative, status)
-        digest = blake2b(digest_size=DIGEST_BYTES)
+        digest = blake2b(digest_size=DIGEST_BYTES, person=way_of_reading(found.path))
         with open(descriptor, "rb", buffering=0, closefd=False) as file:
             for block in telling(file, now):
                 digest.update(block)
     finally:
         os.close(descriptor)
     return FileBytes(digest.digest(), read_ns, now)
+
+
+def way_of_reading(path: Path) -> bytes:
+    """Names that are read in one way have the same: those of plain text, or of one ending."""
+    suffix = path.suffix.lower()
+    way = "" if kind_of(suffix) == "text" else suffix
+    return way.encode("utf-8", "surrogateescape")[: blake2b.PERSON_SIZE]
 
 
 def telling(file: IO[bytes], found: FoundFile) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """The index of one knowledge base: files, documents, chunks, words, and which row holds which
 vector. One SQLite file; see `schema.py` for its tables.
 
-Files with the same bytes share one document. This is the searching side, and the vectors' rows; the
-writing of files is `catalogue.py`. It reads no file of a person and knows no embedder.
+Files with the same bytes and ending share one document. This is the searching side, and the
+vectors' rows; the writing of files is `catalogue.py`. It reads no file of a person and knows no
+embedder.
 """
 
 from __future__ import annotations

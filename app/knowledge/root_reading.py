@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import file_error
-from app.knowledge.catalogue import RULES, Catalogue, FileRecord, suffix_of
+from app.knowledge.catalogue import RULES, Catalogue, FileRecord
 from app.knowledge.document import Document, Unreadable
 from app.knowledge.file_bytes import FileBytes, file_bytes, found_from, is_same_status
 from app.knowledge.folder_walk import FoundFile
@@ -129,8 +129,7 @@ class RootReading:
         if (content_id := self._catalogue.known_content(content.digest)) is not None:
             self._put(of_content(content, INDEXED, content_id))
             return True
-        suffix = suffix_of(os.fsencode(content.found.path.name))
-        if (state := self._catalogue.known_state(content.digest, suffix)) is not None:
+        if (state := self._catalogue.known_state(content.digest)) is not None:
             self._put(of_content(content, state))
             return True
         return False

@@ -21,7 +21,7 @@ class StoredChunk:
 
     id: int
     content_id: int
-    """The document. Files with the same bytes are one document."""
+    """The document. Files with the same bytes and ending are one document."""
     path: Path
     """Of the newest file with these bytes."""
     name: str

@@ -114,23 +114,22 @@ def test_what_is_deleted_is_gone_with_its_words_and_vectors(folder: Folder) -> N
 
 
 def test_renamed_moved_and_exchanged_files_are_neither_read_nor_embedded(folder: Folder) -> None:
+    a, c = folder.path / "a.md", folder.write("c.md", "gamma")
     folder.sync()
     folder.embedded()
-    a, b = folder.path / "a.md", folder.path / "sub/b.txt"
     a.rename(folder.path / "renamed.md")
     report = folder.sync()
     assert (report.added, report.removed, report.parsed, report.embedded) == (1, 1, 0, 0)
     assert found(folder.base, "alpha") == found(folder.base, "renamed") == {"renamed.md"}
-    assert found(folder.base, "a.md") == {"renamed.md"}, "only `md` is left of its old name"
-    (folder.path / "renamed.md").rename(folder.path / "sub/a.md")
-    folder.sync()
-    (folder.path / "sub/a.md").rename(a)
-    b.rename(folder.path / "sub/a.md")
-    a.rename(b)
+    moved = (folder.path / "renamed.md").rename(folder.path / "sub/a.md")
+    assert folder.sync().parsed == 0
+    assert found(folder.base, "renamed") == set()
+    c.rename(a)
+    moved.rename(c)
     report = folder.sync()
     assert (report.parsed, folder.embedded()) == (0, 0)
-    assert found(folder.base, "alpha") == {"sub/b.txt"}
-    assert found(folder.base, "beta") == {"sub/a.md"}
+    assert found(folder.base, "alpha") == {"c.md"}
+    assert found(folder.base, "gamma") == {"a.md"}
 
 
 def test_a_file_replaced_by_a_folder_gives_way_to_what_is_in_it(folder: Folder) -> None:
@@ -186,6 +185,18 @@ def test_the_same_bytes_are_read_once_and_named_by_all_their_files(folder: Folde
     folder.sync()
     assert found(folder.base, "gamma") == {"sub/copy 2.md"}
     assert found(folder.base, "1") == set()
+
+
+def test_the_same_bytes_read_in_another_way_are_another_document(folder: Folder) -> None:
+    """Whichever came first: else the index would depend on the order."""
+    folder.write("as.txt", "# Title\n\ngamma")
+    folder.write("as", "# Title\n\ngamma")
+    folder.sync()
+    folder.write("as.md", "# Title\n\ngamma")
+    assert folder.sync().parsed == 1
+    hits = folder.base.index.search_words("gamma", 9)
+    chunks = folder.base.index.chunk([hit.chunk_id for hit in hits])
+    assert {(each.headings, len(each.other_names)) for each in chunks} == {((), 1), (("Title",), 0)}
 
 
 def test_a_root_that_is_gone_keeps_its_index(folder: Folder) -> None:
