@@ -22,8 +22,8 @@ def dense_linear_kernel(
     p_x, p_norm, p_w, p_w_up, p_experts, p_bias, p_residual, p_out, p_room, p_arrived,
     x_step, residual_step, out_step, matrix_step, w_step,
     n, k, tokens, repeats, eps, offset,
-    IS_SILU: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
+    IS_SILU: tl.constexpr, ROWS: tl.constexpr, KEPT: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr, SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """Steps are elements: between rows, and of the weight between matrices and rows."""
     IS_GATED: tl.constexpr = p_w_up is not None
@@ -35,10 +35,14 @@ def dense_linear_kernel(
         p_w += skipped
         if IS_GATED:
             p_w_up += skipped
-        p_x += (i_row // repeats).to(tl.int64) * x_step
-        p_out += i_row.to(tl.int64) * out_step
-        if p_residual is not None:
-            p_residual += i_row.to(tl.int64) * residual_step
+        row_of_x, row_of_out = (i_row // repeats).to(tl.int64), i_row.to(tl.int64)
+    else:
+        row_of_x, row_of_out = i_row.to(tl.int64) * ROWS, i_row.to(tl.int64) * ROWS
+        tokens -= i_row * ROWS
+    p_x += row_of_x * x_step
+    p_out += row_of_out * out_step
+    if p_residual is not None:
+        p_residual += row_of_out * residual_step
     row = i_n.to(tl.int64) * BN + tl.arange(0, BN)
     m_row = row < n
     at = row * w_step
@@ -60,5 +64,5 @@ def dense_linear_kernel(
     store_results(
         acc, acc_up, tl.sum(squares, 0), p_bias, p_residual, p_out, p_room, p_arrived,
         i_tile, i_share, row, m_row, residual_step, out_step, n, k, tokens, eps,
-        BN, ROWS, SHARES, IS_GATED, IS_SILU, HAS_NORM,
+        BN, ROWS, KEPT, SHARES, IS_GATED, IS_SILU, HAS_NORM,
     )  # fmt: skip

@@ -24,7 +24,14 @@ from kernels.triton.shares import PROGRAMS, shares_for
 from kernels.triton.work import Work, work_for
 from kernels.weight_planes import PlaneWeight
 
+ROWS = 8
+"""Of x that a program takes: the columns of the smallest matrix instruction."""
 MOST_ROWS = 16
+"""Beyond, every program would read the weight a third time."""
+EXPERTS = 8
+"""Matrices that a token goes through, for the number of shares, which may not depend on rows."""
+MOST_SHARED_ROWS = 128
+"""With experts; more of them fill the device without shares, and would need more room."""
 DENSE_DTYPES = (torch.bfloat16, torch.float16)
 
 
@@ -53,8 +60,8 @@ class Norm:
 
 def room_bytes() -> int:
     """Of `Work` that is enough for every call here and in `gate_up.py`."""
-    rows = max(PACKED.rows, DENSE.rows)
-    return PROGRAMS * (2 * rows + 1) * MOST_ROWS * torch.float32.itemsize
+    columns = max(MOST_ROWS, MOST_SHARED_ROWS // EXPERTS)
+    return PROGRAMS * (2 * max(PACKED.rows, DENSE.rows) + 1) * columns * torch.float32.itemsize
 
 
 def can_run(
@@ -136,10 +143,11 @@ def launch(
     plan = tile or (PACKED if isinstance(weight, PlaneWeight) else DENSE)
     n, k = weight.shape[-2:]
     rows = out.shape[0]
-    tokens = rows if experts is None else 1
-    lines = 1 if experts is None else rows
-    tiles = triton.cdiv(n, plan.rows)
-    shares = shares_for(tiles * lines, triton.cdiv(k, plan.columns))
+    tiles, steps = triton.cdiv(n, plan.rows), triton.cdiv(k, plan.columns)
+    if experts is None:
+        lines, shares = triton.cdiv(rows, ROWS), shares_for(tiles, steps)
+    else:
+        lines, shares = rows, shares_for(tiles * EXPERTS, steps) if rows <= MOST_SHARED_ROWS else 1
     if shares > 1 and work is None:
         work = work_for(room_bytes(), x.device)
     shared = {
@@ -156,12 +164,13 @@ def launch(
         "out_step": out.stride(0),
         "n": n,
         "k": k,
-        "tokens": tokens,
+        "tokens": rows if experts is None else 1,
         "repeats": 1 if experts is None else rows // x.shape[0],
         "eps": 0.0 if norm is None else norm.eps,
         "offset": 0.0 if norm is None else norm.offset,
         "IS_SILU": is_silu,
-        "ROWS": 8 if tokens <= 8 else MOST_ROWS,
+        "ROWS": ROWS,
+        "KEPT": ROWS if experts is None else 1,
         "BN": plan.rows,
         "BK": plan.columns,
         "SHARES": shares,

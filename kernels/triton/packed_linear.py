@@ -91,8 +91,8 @@ def packed_linear_kernel(
     n, k, tokens, repeats, eps, offset,
     CODES: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, GROUP: tl.constexpr,
     LIFT: tl.constexpr, SCALES: tl.constexpr, HAS_MINS: tl.constexpr, HAS_SUPERS: tl.constexpr,
-    IS_SILU: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
-    SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
+    IS_SILU: tl.constexpr, ROWS: tl.constexpr, KEPT: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr, SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """`*_at`: words before a plane. Codes appear in the dot as `LIFT` + what they stand for."""
     IS_GATED: tl.constexpr = p_words_up is not None
@@ -104,10 +104,14 @@ def packed_linear_kernel(
         p_words += skipped
         if IS_GATED:
             p_words_up += skipped
-        p_x += (i_row // repeats).to(tl.int64) * x_step
-        p_out += i_row.to(tl.int64) * out_step
-        if p_residual is not None:
-            p_residual += i_row.to(tl.int64) * residual_step
+        row_of_x, row_of_out = (i_row // repeats).to(tl.int64), i_row.to(tl.int64)
+    else:
+        row_of_x, row_of_out = i_row.to(tl.int64) * ROWS, i_row.to(tl.int64) * ROWS
+        tokens -= i_row * ROWS
+    p_x += row_of_x * x_step
+    p_out += row_of_out * out_step
+    if p_residual is not None:
+        p_residual += row_of_out * residual_step
     p_values = p_words + values_at
     row = i_n.to(tl.int64) * BN + tl.arange(0, BN)
     m_row = row < n
@@ -143,5 +147,5 @@ def packed_linear_kernel(
     store_results(
         acc, acc_up, tl.sum(squares, 0), p_bias, p_residual, p_out, p_room, p_arrived,
         i_tile, i_share, row, m_row, residual_step, out_step, n, k, tokens, eps,
-        BN, ROWS, SHARES, IS_GATED, IS_SILU, HAS_NORM,
+        BN, ROWS, KEPT, SHARES, IS_GATED, IS_SILU, HAS_NORM,
     )  # fmt: skip

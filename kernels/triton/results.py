@@ -39,27 +39,30 @@ def store_rows(
 def store_results(
     acc, acc_up, squares, p_bias, p_residual, p_out, p_room, p_arrived,
     i_tile, i_share, row, m_row, residual_step, out_step, n, k, tokens, eps,
-    BN: tl.constexpr, ROWS: tl.constexpr, SHARES: tl.constexpr, IS_GATED: tl.constexpr,
-    IS_SILU: tl.constexpr, HAS_NORM: tl.constexpr,
+    BN: tl.constexpr, ROWS: tl.constexpr, KEPT: tl.constexpr, SHARES: tl.constexpr,
+    IS_GATED: tl.constexpr, IS_SILU: tl.constexpr, HAS_NORM: tl.constexpr,
 ):  # fmt: skip
-    """acc and acc_up [BN, ROWS] float32: products of this share; squares [ROWS]: of its columns."""
+    """acc and acc_up [BN, ROWS] float32: products of this share; squares [ROWS]: of its columns.
+
+    `KEPT`: rows that there is room for.
+    """
     if SHARES > 1:
         # Of a share: sums, those of `up`, squares.
-        STEP: tl.constexpr = (1 + IS_GATED) * BN * ROWS + ROWS
+        STEP: tl.constexpr = (1 + IS_GATED) * BN * KEPT + KEPT
         p_tile = p_room + i_tile.to(tl.int64) * (SHARES * STEP)
         p_share = p_tile + i_share * STEP
         keep_share(p_share, acc, tokens, BN, ROWS)
         if IS_GATED:
-            keep_share(p_share + BN * ROWS, acc_up, tokens, BN, ROWS)
+            keep_share(p_share + BN * KEPT, acc_up, tokens, BN, ROWS)
         if HAS_NORM:
-            keep_squares(p_share + (STEP - ROWS), squares, tokens, ROWS)
+            keep_squares(p_share + (STEP - KEPT), squares, tokens, ROWS)
         if not is_last(p_arrived + i_tile, SHARES):
             return
         acc = joined(p_tile, STEP, tokens, SHARES, BN, ROWS)
         if IS_GATED:
-            acc_up = joined(p_tile + BN * ROWS, STEP, tokens, SHARES, BN, ROWS)
+            acc_up = joined(p_tile + BN * KEPT, STEP, tokens, SHARES, BN, ROWS)
         if HAS_NORM:
-            squares = joined_squares(p_tile + (STEP - ROWS), STEP, tokens, SHARES, ROWS)
+            squares = joined_squares(p_tile + (STEP - KEPT), STEP, tokens, SHARES, ROWS)
     if HAS_NORM:
         factor = tl.rsqrt(squares / k + eps)
         acc *= factor[None, :]
