@@ -58,7 +58,7 @@ def retrieve(
     A failing embedder costs the meaning only: the words are searched, and the reason says so.
     """
     limits = thresholds(index.calibration)
-    queries = [text[:QUESTION_CHARACTERS] for text in (question, *also) if text.strip()]
+    queries = [searchable(text) for text in (question, *also) if text.strip()]
     searches = [search(index, vectors, embedder, query, limits) for query in queries]
     scores = best_of([each.scores for each in searches])
     chunks = index.chunk(ranked(scores)[:SHOWN])
@@ -72,6 +72,11 @@ def retrieve(
         return Retrieved((), tuple(best_first), is_refused=True, reason=reason)
     reason = f"{index.chunk_count:,} passages were searched {how}."
     return Retrieved(chosen.taken, chosen.unused[:UNUSED], reason=reason, needs_all=whole)
+
+
+def searchable(text: str) -> str:
+    """Halves of surrogate pairs, as undecodable input leaves them, say nothing."""
+    return text[:QUESTION_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 class Search:
