@@ -103,6 +103,8 @@ KEYS: tuple[Key, ...] = (
         footer=True, palette=False),
     Key("bases.files", "f", "list_files", "files", "Its files, with what became of each", "bases",
         footer=True, palette=False),
+    Key("bases.export", "x", "export_base", "export", "Write all its passages to a file", "bases",
+        footer=True, palette=False),
     Key("bases.remove", "delete", "remove_base", "forget", "Forget it; the documents stay", "bases",
         footer=True, palette=False),
 )  # fmt: skip
@@ -111,7 +113,8 @@ BY_ID: Mapping[str, Key] = {key.id: key for key in KEYS}
 
 SHOWN = {
     "escape": "esc", "circumflex_accent": "^", "question_mark": "?", "slash": "/",
-    "delete": "del", "left": "←", "right": "→", "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
+    "left": "←", "right": "→", "up": "↑", "down": "↓", "pageup": "pgup", "pagedown": "pgdn",
+    "delete": "del",
 }  # fmt: skip
 
 

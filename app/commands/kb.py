@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -101,14 +102,14 @@ def opened(bases: KnowledgeBases, words: list[str], action: str) -> Iterator[Kno
 
 def places(words: list[str]) -> list[Path]:
     """Folders and files as a person names them."""
-    return [Path(word).expanduser().absolute() for word in words]
+    return [Path(os.path.abspath(os.path.expanduser(word))) for word in words]
 
 
 def existing(words: list[str]) -> list[Path]:
     """Of a new root; UsageError where there is nothing."""
     found = places(words)
     for place in found:
-        if not place.exists():
+        if not os.path.exists(place):
             raise UsageError(
                 f"There is no folder {single_line(str(place))}.",
                 "Nothing was added.",

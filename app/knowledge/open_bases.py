@@ -20,6 +20,8 @@ class OpenBases:
         self._guard = threading.Lock()
         self._all: KnowledgeBases | None = None
         self._open: dict[str, KnowledgeBase] = {}
+        self._held = 0
+        """How many answers are on their way."""
 
     @property
     def all(self) -> KnowledgeBases:
@@ -28,6 +30,9 @@ class OpenBases:
 
         if self._all is None:
             self._all = knowledge_bases(self._paths)
+            if self._all.embedder is not None:
+                for _ in range(self._held):
+                    self._all.embedder.pause()
         return self._all
 
     def get(self, name: str) -> KnowledgeBase:
@@ -46,10 +51,12 @@ class OpenBases:
 
     def pause(self) -> None:
         """An answer begins: nothing is embedded until as many `resume`."""
+        self._held += 1
         if self._all is not None and self._all.embedder is not None:
             self._all.embedder.pause()
 
     def resume(self) -> None:
+        self._held = max(self._held - 1, 0)
         if self._all is not None and self._all.embedder is not None:
             self._all.embedder.resume()
 

@@ -24,6 +24,7 @@ from app.keys import bindings, first_shown, of_group
 from app.screens.answering import Answering
 from app.screens.chat_list import ChatList
 from app.screens.draft import Draft
+from app.screens.knowledge.base_acts import BaseActs
 from app.screens.knowledge.knowledge import Knowledge
 from app.screens.knowledge.source_acts import SourceActs
 from app.screens.loading import Loading
@@ -81,6 +82,7 @@ class ChatScreen(Screen[None]):
         self.acts = TurnActs(self)
         self.titles = Titles(self)
         self.knowledge = Knowledge(self)
+        self.bases = BaseActs(self)
         self.sources = SourceActs(self)
         self.changes = SettingChanges(self)
         self.overlays = Overlays(self)
@@ -301,7 +303,7 @@ class ChatScreen(Screen[None]):
         self.sources.show()
 
     def action_knowledge(self) -> None:
-        self.knowledge.show()
+        self.bases.show()
 
     def action_regenerate(self) -> None:
         self.answering.regenerate_last()
@@ -358,7 +360,7 @@ class ChatScreen(Screen[None]):
 
     @on(m.BasesListed)
     def _bases_listed(self, event: m.BasesListed) -> None:
-        self.knowledge.listed(event)
+        self.bases.listed(event)
 
     @on(m.BaseUsed)
     def _base_used(self, event: m.BaseUsed) -> None:
@@ -366,7 +368,7 @@ class ChatScreen(Screen[None]):
 
     @on(m.BaseMade)
     def _base_made(self, event: m.BaseMade) -> None:
-        self.knowledge.made(event.name)
+        self.bases.made(event.name)
 
     @on(m.BaseAdvanced)
     def _base_advanced(self, event: m.BaseAdvanced) -> None:

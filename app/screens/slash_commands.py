@@ -83,7 +83,7 @@ class SlashCommands:
         if argument:
             self.screen.knowledge.choose(argument)
         else:
-            self.screen.knowledge.show()
+            self.screen.bases.show()
 
     def command_copy(self, argument: str) -> None:
         turn = self.screen.transcript.last_answer

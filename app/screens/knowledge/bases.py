@@ -1,6 +1,6 @@
 """The list of knowledge bases: what each holds, how far it is, which one is in use.
 
-It draws rows and asks; `Knowledge` does what is asked for.
+It draws rows and asks; `BaseActs` does what is asked for.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from app.screens.page import Page
 from app.widgets import words
 
 if TYPE_CHECKING:
+    from app.screens.knowledge.base_acts import BaseActs
     from app.screens.knowledge.knowledge import Knowledge
 
 NONE = "no documents"
@@ -43,11 +44,11 @@ class BasesPage(Page[str]):
 
     BINDINGS = bindings("bases")
 
-    def __init__(self, acts: Knowledge, overrides: Mapping[str, str]) -> None:
+    def __init__(self, acts: BaseActs, knowledge: Knowledge, overrides: Mapping[str, str]) -> None:
         super().__init__()
-        self._acts, self._overrides = acts, overrides
+        self._acts, self._knowledge, self._overrides = acts, knowledge, overrides
         self.rows: tuple[BaseRow, ...] = ()
-        self.wanted = acts.name or ""
+        self.wanted = knowledge.name or ""
         """The base to highlight when it is listed."""
 
     def compose(self) -> ComposeResult:
@@ -89,7 +90,7 @@ class BasesPage(Page[str]):
             self.query_one(OptionList).replace_option_prompt(f"base-{name}", self._row(row))
 
     def _options(self) -> Iterator[Option]:
-        mark = "  " if self._acts.name else "● "
+        mark = "  " if self._knowledge.name else "● "
         yield Option(Content.assemble((mark, "$accent"), (NONE, "bold")), id="base-")
         for row in self.rows:
             yield Option(self._row(row), id=f"base-{row.name}")
@@ -99,7 +100,7 @@ class BasesPage(Page[str]):
             yield Option(Content.styled(said, "$faint"), disabled=True)
 
     def _row(self, row: BaseRow) -> Content:
-        mark = "● " if row.name == self._acts.name else "  "
+        mark = "● " if row.name == self._knowledge.name else "  "
         parts: list[tuple[str, str]] = [(mark, "$accent"), (single_line(row.name, 60), "bold")]
         if row.status is None:
             parts.append((f"\n    {single_line(row.problem, 300)}", "$error"))
@@ -108,7 +109,7 @@ class BasesPage(Page[str]):
         held = f"{words.plural(status.indexed_files, 'file')} · "
         parts.append((f"  {held}{words.plural(status.chunks, 'passage')}", ""))
         parts.append((f"\n    {roots_words(status.roots)}", "$faint"))
-        state = state_words(status, self._acts.progress.get(row.name))
+        state = state_words(status, self._knowledge.progress.get(row.name))
         parts.append((f"\n    {state}", "$faint"))
         return Content.assemble(*parts)
 
@@ -136,6 +137,10 @@ class BasesPage(Page[str]):
     def action_list_files(self) -> None:
         if name := self._highlighted():
             self._acts.show_files(name)
+
+    def action_export_base(self) -> None:
+        if name := self._highlighted():
+            self._acts.ask_export(name)
 
     def action_remove_base(self) -> None:
         if name := self._highlighted():

@@ -1,4 +1,4 @@
-"""Documents of the chat screen: which base answers, its watch, the pages of bases and sources.
+"""Documents of the chat screen: which base answers, its watch, the syncs that run.
 
 What is slow runs in threads that post messages.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,8 @@ from textual.message import Message as TextualMessage
 
 from app import messages as m
 from app.knowledge.states import SyncProgress
-from app.screens.knowledge.bases import BaseRow, BasesPage, progress_words
-from app.screens.page import AskPage, ConfirmPage
-from app.widgets.path_suggester import PathSuggester
+from app.screens.knowledge.bases import progress_words
+from app.screens.page import ConfirmPage
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
@@ -44,10 +42,9 @@ class Knowledge:
         """Set: that sync ends."""
         self._watch: Watch | None = None
         self._watcher = ThreadPoolExecutor(1, thread_name_prefix="watch")
-        self._page: BasesPage | None = None
 
     @property
-    def _session(self) -> Session | None:
+    def session(self) -> Session | None:
         if self.screen.stored_session is None:
             self.screen.tell("The chats are still being opened.")
         return self.screen.stored_session
@@ -72,7 +69,7 @@ class Knowledge:
 
     def choose(self, name: str) -> None:
         """Empty: answers come without documents."""
-        session = self._session
+        session = self.session
         if session is None:
             return
         if not name:
@@ -114,8 +111,7 @@ class Knowledge:
     def _show(self) -> None:
         self.screen.show_title()
         self.screen.show_documents()
-        if self._page is not None and self._page.is_attached:
-            self._page.show(self._page.rows)
+        self.screen.bases.redraw()
 
     # ---- in step
 
@@ -159,7 +155,7 @@ class Knowledge:
 
     def sync(self, name: str, repair: str = "") -> None:
         """Reads what has changed; asked again while it runs, it stops."""
-        session = self._session
+        session = self.session
         if session is None:
             return
         if name in self._stops:
@@ -194,12 +190,11 @@ class Knowledge:
         if event.progress is None:
             self.progress.pop(event.name, None)
             self._stops.pop(event.name, None)
-            self._list()
+            self.screen.bases.reload()
         else:
             self.progress[event.name] = event.progress
         self.screen.show_documents()
-        if self._page is not None and self._page.is_attached:
-            self._page.advanced(event.name)
+        self.screen.bases.advanced(event.name)
 
     def troubled(self, event: m.SyncTroubled) -> None:
         """A decision is a person's."""
@@ -209,103 +204,8 @@ class Knowledge:
             page, lambda yes: self.sync(event.name, event.repair) if yes else None
         )
 
-    # ---- the page of bases
-
-    def show(self) -> None:
-        if self._session is None:
-            return
-        self._page = BasesPage(self, self.screen.overrides)
-        self.screen.app.push_screen(self._page, self._chosen)
-        self._list()
-
-    def _chosen(self, name: str | None) -> None:
-        self._page = None
-        if name is not None:
-            self.choose(name)
-
-    def _list(self) -> None:
-        session = self.screen.stored_session
-        if session is not None and self._page is not None:
-            self.screen.in_thread(lambda: m.BasesListed(tuple(base_rows(session))), "bases")
-
-    def listed(self, event: m.BasesListed) -> None:
-        if self._page is not None and self._page.is_attached:
-            self._page.show(event.rows)
-
-    def ask_new(self) -> None:
-        """The folder first: it mostly gives the name."""
-        hint = "A folder or file with documents, such as ~/Documents. It is only read."
-        self._ask_place("new knowledge base", hint, self._ask_name)
-
-    def _ask_place(self, title: str, hint: str, take: Callable[[Path], None]) -> None:
-        """A path that exists; asked again where it does not."""
-
-        def check(place: str | None) -> None:
-            if place is None or not place.strip():
-                return
-            path = Path(place.strip()).expanduser().absolute()
-            if path.exists():
-                take(path)
-            else:
-                self.screen.tell(f"There is no {path}.")
-                ask(place)
-
-        def ask(value: str) -> None:
-            page = AskPage(title, f"{hint} → takes what is offered.", value, PathSuggester())
-            self.screen.app.push_screen(page, check)
-
-        ask("")
-
-    def _ask_name(self, folder: Path) -> None:
-        page = AskPage("new knowledge base", f"A name for {folder}:", name_for(folder))
-        self.screen.app.push_screen(
-            page, lambda name: self._create(name.strip(), folder) if name else None
-        )
-
-    def _create(self, name: str, folder: Path) -> None:
-        session = self._session
-        if session is None:
-            return
-
-        def create() -> m.BaseMade:
-            session.knowledge.all.create(name, [folder]).close()
-            return m.BaseMade(name)
-
-        self.screen.in_thread(create, "base")
-
-    def made(self, name: str) -> None:
-        if self._page is not None:
-            self._page.wanted = name
-        self._list()
-        self.sync(name)
-
-    def ask_folder(self, name: str) -> None:
-        hint = f"A folder or file more for {name}."
-        self._ask_place("one folder more", hint, lambda place: self._add(name, place))
-
-    def _add(self, name: str, place: Path) -> None:
-        session = self._session
-        if session is None:
-            return
-
-        def add() -> m.BaseMade:
-            session.base(name).add(place)
-            return m.BaseMade(name)
-
-        self.screen.in_thread(add, "base")
-
-    def ask_remove(self, name: str) -> None:
-        page = ConfirmPage(
-            f"Forget {name}?",
-            "Its index goes. The documents stay where they are, answers keep what they cite.",
-            "Forget it",
-        )
-        self.screen.app.push_screen(page, lambda yes: self._remove(name) if yes else None)
-
-    def _remove(self, name: str) -> None:
-        session = self._session
-        if session is None:
-            return
+    def forget(self, session: Session, name: str) -> None:
+        """Its index goes, behind the end of its watch."""
         if self.name == name:
             self.leave()
         if name in self._stops:
@@ -316,11 +216,7 @@ class Knowledge:
             session.knowledge.all.remove(name)
             self.screen.post_message(m.BaseAdvanced(name, None))
 
-        # Behind the end of its watch.
         self._watcher.submit(self.screen.guarded, lambda: remove())
-
-    def show_files(self, name: str) -> None:
-        self.screen.sources.show_files(name)
 
     # ---- the end
 
@@ -339,24 +235,3 @@ def opened(session: Session, name: str, repair: str) -> KnowledgeBase:
         session.knowledge.release(name)
         session.knowledge.all.rebuild(name).close()
     return session.base(name)
-
-
-def base_rows(session: Session) -> list[BaseRow]:
-    """All bases; what is wrong with one does not hide the others."""
-    from app.errors import to_error_info
-    from engine.errors import LocalchatError
-
-    rows = []
-    for name in session.knowledge.all.names():
-        try:
-            rows.append(BaseRow(name, session.base(name).status()))
-        except (LocalchatError, OSError) as error:
-            info = to_error_info(error)
-            rows.append(BaseRow(name, problem=f"{info.title} {info.text}".strip()))
-    return rows
-
-
-def name_for(folder: Path) -> str:
-    """The folder's own name, as far as a base can have it."""
-    kept = "".join(c if c.isalnum() or c in "-_ " else " " for c in folder.stem)
-    return " ".join(kept.split())[:60] or "documents"

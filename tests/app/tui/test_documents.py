@@ -265,6 +265,20 @@ async def test_forgetting_a_base_asks_and_leaves_it(
         assert watch.stopped == ["work"]
 
 
+async def test_an_export_from_the_list_never_replaces_a_file(stage: Stage, tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    async with stage() as it:
+        await open_bases(it)
+        await it.pilot.press("down")
+        for said in ("Written to", "nothing was written"):
+            await it.pilot.press("x")
+            await it.until(lambda: isinstance(it.app.screen, AskPage))
+            it.app.screen.query_one("Input").value = str(file)
+            await it.pilot.press("enter")
+            await it.until(lambda said=said: any(said in line for line in it.told))
+        assert file.read_text() == "{}\n"
+
+
 async def test_files_that_were_not_indexed_come_first_and_typing_finds_others(
     stage: Stage, base: FakeBase
 ) -> None:
