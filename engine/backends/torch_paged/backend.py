@@ -66,7 +66,7 @@ class TorchPagedBackend:
         spans = [Span(group.window, settings.block) for group in kv_groups(config)]
         counts = block_counts(spans, self._record_bytes, settings)
         self._pools = _allocate(layouts, counts, self._device)
-        self._recorded = self._recordable(spans) if settings.records else None
+        self._recorded: RecordedPasses | None = None
         self._chooser = CandidateChooser(
             decoder.ops, settings.vocab_size, settings.max_sequences + settings.spare, self._device
         )
@@ -96,10 +96,17 @@ class TorchPagedBackend:
 
         Raises LoadingStopped where it says no.
         """
-        if self._recorded is not None and not self._recorded.record(goes_on):
-            raise LoadingStopped("Loading was stopped.")
+        if not self.settings.records:
+            return
+        try:
+            self._recorded = self._record(goes_on)
+        except RuntimeError as error:
+            # What a driver refuses, or memory that another program took: it goes on without.
+            torch.cuda.empty_cache()
+            why = str(error).splitlines()[0]
+            self.notices += (f"Passes cannot be recorded ({why}): each token takes longer.",)
 
-    def _recordable(self, spans: Sequence[Span]) -> RecordedPasses | None:
+    def _record(self, goes_on: Callable[[int, int], bool]) -> RecordedPasses | None:
         settings, decoder = self.settings, self._decoder
         kinds = all_kinds(settings.max_sequences, settings.max_rows, settings.spare)
         if self._device.type == "cuda":
@@ -108,7 +115,10 @@ class TorchPagedBackend:
         if not kinds:
             return None
         place = settings.ctx, kinds, settings.vocab_size, self._device
-        return RecordedPasses(decoder, self._pools, spans, *place)
+        passes = RecordedPasses(decoder, self._pools, self._tables.spans, *place)
+        if not passes.record(goes_on):
+            raise LoadingStopped("Loading was stopped.")
+        return passes
 
     # ---- facts
 
