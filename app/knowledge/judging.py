@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from app.knowledge.fitting import size
 from app.knowledge.passage import Passage, Retrieved
-from app.knowledge.prompt import HEAD, new_mark, shown
+from app.knowledge.prompt import HEAD, fenced, new_mark
 
 MOST = 12
 """Passages that are judged; each is read once more."""
@@ -62,4 +62,4 @@ def fill(passages: Sequence[Passage], count: Callable[[str], int], tokens: int) 
 def asked(passage: Passage, question: str) -> str:
     mark = new_mark([passage])
     head = HEAD.format(mark=mark)
-    return f"{head}{mark}\n{shown(passage)}\n{mark}\n{RULES.format(question=question.strip())}"
+    return f"{head}{fenced(passage, mark)}{RULES.format(question=question.strip())}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.knowledge.collection import as_passages
 from app.knowledge.passage import Passage
-from app.knowledge.prompt import HEAD, new_mark, shown
+from app.knowledge.prompt import HEAD, fenced, new_mark
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
@@ -89,7 +89,7 @@ def asked(part: Passage, question: str) -> str:
     """The prompt about one part."""
     mark = new_mark([part])
     head = HEAD.format(mark=mark)
-    return f"{head}{mark}\n{shown(part)}\n{mark}\n{RULES.format(question=question.strip())}"
+    return f"{head}{fenced(part, mark)}{RULES.format(question=question.strip())}"
 
 
 def noted(part: Passage, note: str) -> Passage | None:

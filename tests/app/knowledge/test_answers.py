@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,8 +95,8 @@ def test_each_text_of_a_document_stands_between_two_marks(
     mark = found.sources.mark
     assert len(mark) == 8
     assert not any(mark in one.text for one in found.passages)
-    fence = f"\n{mark}\n"
-    _, first, _, second, rules = client.submits[-1].messages[-1].content.split(fence)
+    content = client.submits[-1].messages[-1].content
+    _, first, _, second, rules = re.split(f"<<{mark}\n|\n{mark}>>\n", content)
     assert FEE.text in first
     assert DOGS.text in second
     assert "Question:" in rules
@@ -226,9 +227,12 @@ def test_documents_take_at_most_half_of_the_context(
     )
     found = found_by(session.send(None, "Fee?", KB))
     names = [one.name for one in found.passages]
-    assert names == ["7.md", "8.md"]
-    assert [one.name for one in found.sources.unused] == [f"{n}.md" for n in range(6, 0, -1)]
     assert len(prefix(found.sources)) <= 1024
+    more = (*found.passages, base.found.passages[7 - len(names)])
+    assert len(prefix(replace(found.sources, passages=more))) > 1024
+    unused = [one.name for one in found.sources.unused]
+    assert names == [f"{number}.md" for number in range(9 - len(names), 9)]
+    assert unused == [f"{number}.md" for number in range(8 - len(names), 0, -1)]
     assert base.asked[-1][1] < base.asked[0][1]
     base.found = Retrieved((passage("long words " * 500),))
     found = found_by(session.send(None, "Fee?", KB))
