@@ -141,6 +141,8 @@ class KnowledgeSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Let the model judge what a search found before it is used; each passage is read once more."""
     read_all: bool = True
     """Read whole documents in parts where a question is about all of them."""
+    embedder: str | None = None
+    """Path of a GGUF embedding model; unset: the built-in one, which is best in English."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.paths import Paths
 from app.session import Session
-from app.settings import Settings
+from app.settings import Settings, load_settings
 from app.store.history import History
 from engine.client import EngineClient
 
 if TYPE_CHECKING:
     from app.knowledge.bases import KnowledgeBases
+    from app.knowledge.embedder import Embedder
 
 
 def open_session(paths: Paths, settings: Settings, private: bool = False) -> Session:
@@ -37,8 +39,20 @@ def session_for(paths: Paths, settings: Settings, private: bool = False) -> Iter
 
 
 def knowledge_bases(paths: Paths) -> KnowledgeBases:
-    """All knowledge bases of the data folder, with the embedder that this installation has."""
+    """All knowledge bases of the data folder, with the embedder that is in use."""
     from app.knowledge.bases import KnowledgeBases
+
+    return KnowledgeBases(paths, embedder_of(paths))
+
+
+def embedder_of(paths: Paths) -> Embedder | None:
+    """That of the settings, or the built-in one where it is installed; not started yet."""
     from app.knowledge.embedder import installed_embedder
 
-    return KnowledgeBases(paths, installed_embedder())
+    chosen = load_settings(paths.config_file).kb.embedder
+    if chosen is None:
+        return installed_embedder()
+    from app.knowledge.gguf_embedder import GGUFEmbedder
+
+    log = paths.engine_log.with_name("embedding.log")
+    return GGUFEmbedder(Path(chosen).expanduser(), log)

@@ -102,6 +102,7 @@ class EmbeddingClient:
             return self._link, self._ready
 
     def _start(self) -> tuple[Link, EmbedderReady]:
+        self._log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         link = Link(self._command, self._log_path, worker_environment(os.environ))
         inbox = link.open(LOAD)
         link.send(self._load)

@@ -38,7 +38,7 @@ def client(
 ) -> Iterator[EmbeddingClient]:
     folder = tmp_path_factory.mktemp("embedding")
     path = write_bert(folder / "tiny.gguf", bert, pooling=pooling)
-    client = EmbeddingClient(str(path), folder / "log", threads=1)
+    client = EmbeddingClient(str(path), folder / "state/log", threads=1)
     yield client
     client.close()
 
