@@ -28,8 +28,9 @@ def dense_linear_kernel(
     """Steps are elements: between rows, and of the weight between matrices and rows."""
     IS_GATED: tl.constexpr = p_w_up is not None
     HAS_NORM: tl.constexpr = p_norm is not None
-    i_n, i_share, i_row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    i_tile = i_row * tl.num_programs(0) + i_n
+    # Programs of other rows come next: they find the weight in the cache.
+    i_row, i_n, i_share = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    i_tile = i_row * tl.num_programs(1) + i_n
     if p_experts is not None:
         skipped = tl.load(p_experts + i_row).to(tl.int64) * matrix_step
         p_w += skipped

@@ -45,7 +45,10 @@ class LinearTile:
     stages: int = 3
 
 
-PACKED = LinearTile(rows=64, columns=64, stages=4)
+PACKED = LinearTile(rows=64, columns=128, stages=3)
+"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers."""
+PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4)
+"""Two weights at once: steps of 128 columns spill."""
 DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
 
 
@@ -140,7 +143,7 @@ def launch(
     """Of both ops: with `up` the results are act(x weight) * (x up)."""
     if out.numel() == 0:
         return
-    plan = tile or (PACKED if isinstance(weight, PlaneWeight) else DENSE)
+    plan = tile or tile_of(weight, up is not None)
     n, k = weight.shape[-2:]
     rows = out.shape[0]
     tiles, steps = triton.cdiv(n, plan.rows), triton.cdiv(k, plan.columns)
@@ -179,7 +182,7 @@ def launch(
         "num_warps": plan.warps,
     }
     if isinstance(weight, PlaneWeight):
-        packed_linear_kernel[(tiles, shares, lines)](
+        packed_linear_kernel[(lines, tiles, shares)](
             **shared,
             **plane_arguments(weight),
             p_words_up=up.data if isinstance(up, PlaneWeight) else None,
@@ -187,10 +190,16 @@ def launch(
         )
     else:
         assert isinstance(weight, Tensor)
-        dense_linear_kernel[(tiles, shares, lines)](
+        dense_linear_kernel[(lines, tiles, shares)](
             **shared,
             p_w=weight,
             p_w_up=up,
             matrix_step=weight.stride(0) if experts is not None else 0,
             w_step=weight.stride(-2),
         )
+
+
+def tile_of(weight: Weight, is_pair: bool) -> LinearTile:
+    if not isinstance(weight, PlaneWeight):
+        return DENSE
+    return PACKED_PAIR if is_pair else PACKED

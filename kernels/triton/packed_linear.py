@@ -97,8 +97,9 @@ def packed_linear_kernel(
     """`*_at`: words before a plane. Codes appear in the dot as `LIFT` + what they stand for."""
     IS_GATED: tl.constexpr = p_words_up is not None
     HAS_NORM: tl.constexpr = p_norm is not None
-    i_n, i_share, i_row = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    i_tile = i_row * tl.num_programs(0) + i_n
+    # Programs of other rows come next: they find the weight in the cache.
+    i_row, i_n, i_share = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    i_tile = i_row * tl.num_programs(1) + i_n
     if p_experts is not None:
         skipped = tl.load(p_experts + i_row).to(tl.int64) * words_step
         p_words += skipped

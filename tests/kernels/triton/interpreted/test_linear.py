@@ -133,9 +133,9 @@ def test_shares_of_the_columns_are_joined(type_name: str) -> None:
     assert relative(found[0], normed(x, norm) @ numbers_of(weight).T) < EXACT
 
 
-@pytest.mark.parametrize(("type_name", "k"), [("Q4_K", 512), ("Q8_0", 64), ("dense", 1024)])
+@pytest.mark.parametrize(("type_name", "k"), [("Q4_K", 512), ("dense", 1024)])
 def test_each_row_through_its_expert(type_name: str, k: int) -> None:
-    """Of the two with more columns these are shared out, and no row depends on another."""
+    """Shares of the columns too, which may not depend on the number of rows."""
     x, experts = rows_of(2, k), torch.tensor([3, 0, 3, 2])
     if type_name == "dense":
         weight: Weight = torch.randn(4, N, k).bfloat16()
