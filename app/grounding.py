@@ -30,7 +30,7 @@ PARTS_ONLY = (
     "The question is about all of the documents, but only {read} of {total} passages found were "
     "read."
 )
-READ_ALL = "All of the documents was read, in {count} parts."
+READ_ALL = "The documents were read whole, in {count} parts."
 READ_SOME = "The first {count} parts of the documents were read; the rest was not."
 
 

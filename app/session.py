@@ -10,11 +10,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.answer_options import Options
 from app.asking import Asking, Collections, Question
-from app.attached import Attachment, Placed, place
+from app.attached import Placed, place
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
 from app.grounding import Found, Searching
@@ -24,7 +25,7 @@ from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
 from app.running import RunningRequests
-from app.settings import KnowledgeSettings, Settings
+from app.settings import Settings
 from app.store.conversation import Chat, Message
 from app.store.history import History
 from app.store.locks import conversation_lock
@@ -41,7 +42,7 @@ from app.turn import Answered, Saved, SessionEvent, Turn
 from engine.client import EngineClient, drop_saved
 from engine.errors import LocalchatError, ModelNotFound, UsageError
 from engine.events import Failed, Finished, Result, Usage
-from engine.messages import Loaded, LoadProgress, SamplingOverrides, Submit
+from engine.messages import Loaded, LoadProgress, Submit
 from engine.request import Priority
 
 if TYPE_CHECKING:
@@ -65,28 +66,6 @@ TITLE_TOKENS = 24
 
 CLOSE_PATIENCE_S = 3.0
 """A cancelled answer ends within one; after this the program ends without it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What one answer overrides of the settings; None and () leave the setting."""
-
-    sampling: SamplingOverrides = field(default_factory=SamplingOverrides)
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    stop_after: int | None = None
-    """Stop after this many tokens, as a person pressing stop would."""
-    priority: Priority = Priority.INTERACTIVE
-    kb: str | None = None
-    """Name of the knowledge base that a new question is answered from."""
-    attached: tuple[Attachment, ...] = ()
-    """Text that comes with a new question."""
-    as_written: str | None = None
-    """Question and attached text as one message, for where nothing is searched; None: the text
-    before the question.
-    """
-    documents: KnowledgeSettings | None = None
-    """How documents are searched and read; None: as the settings say."""
 
 
 DEFAULTS = Options()
