@@ -26,6 +26,7 @@ from app.submission import chat_messages, refused
 from engine.client import EngineClient
 from engine.errors import LocalchatError
 from engine.events import Event, Failed, Finished, PromptProgress, Result, Started
+from engine.fitting import answer_room
 from engine.messages import ChatMessage, Loaded, SamplingOverrides, Submit
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ class Asking:
         """
         path = self.history.path(question.chat.id, question.message_id)
         asked, submit = path[-1], question.submit
-        if asked.sources is None or asked.sources.is_refused:
+        goes_on = submit.kind == "continue"
+        if not goes_on and (asked.sources is None or asked.sources.is_refused):
             sources = yield from self._sources(question, path[:-1], running)
             if running.cancelled.is_set():
                 return
@@ -115,7 +117,7 @@ class Asking:
                 submit = replace(submit, messages=chat_messages(question.chat, path))
         if asked.sources is not None:
             yield Found(asked.id, question.text, asked.sources, cited_passages(path))
-            if asked.sources.is_refused:
+            if asked.sources.is_refused and not goes_on:
                 yield from refused(submit, asked.sources.reason, question.loaded)
                 return
         is_first = len(path) == 1
@@ -163,16 +165,19 @@ class Asking:
         if base is None:
             return None
         judges = question.settings.rerank
+        context = question.loaded.ctx
         grounding = Grounding(
             base=base,
             ask=lambda text, tokens: self._ask(question, (), text, tokens, running),
             judge=(lambda text: self._weigh(question, text, running)) if judges else None,
             count=self.client.count,
-            context=question.loaded.ctx,
+            context=context,
+            most_prompt=context - answer_room(context, question.submit.max_tokens),
             secret=self.owner,
             also=lambda: self._also(question, history, running),
             reads_all=question.settings.read_all,
             is_attached=is_attached,
+            is_later=is_attached and not question.attached,
         )
         return (yield from grounding.sources(question.text, history))
 

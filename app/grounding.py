@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NOTHING_FOUND = "The documents say nothing about this."
 MOST_UNUSED = 12
 """Passages kept with a question for a look at what was found and not read."""
+TURN_TOKENS = 64
+"""What a template may put around one message, and the error of counting texts apart."""
 PARTS_ONLY = (
     "The question is about all of the documents, but only {read} of {total} passages found were "
     "read."
@@ -54,7 +56,7 @@ class Found:
     """What `[1]`, `[2]`, ... mean in the answer; of a collection read earlier too."""
 
 
-Steps = Generator[Searching, None, Sources]
+Steps = Generator[Searching, None, Sources | None]
 Ask = Callable[[str, int], str]
 """A side question to the model and the most tokens of its answer; empty where it was stopped."""
 
@@ -68,6 +70,8 @@ class Grounding:
     count: Callable[[str], int | None]
     context: int
     """Tokens of prompt and answer together."""
+    most_prompt: int
+    """Tokens of a prompt that leaves room for its answer."""
     secret: str
     """What no author of a document knows."""
     also: Callable[[], Sequence[str]]
@@ -77,13 +81,17 @@ class Grounding:
     reads_all: bool = True
     is_attached: bool = False
     """The documents came with the question: they are never said to say nothing about it."""
+    is_later: bool = False
+    """They came with an earlier question: one that they say nothing about is asked without them."""
 
     def sources(self, question: str, history: Sequence[Message]) -> Steps:
-        """Raises what the base raises."""
+        """None: the question is asked without documents. Raises what the base raises."""
         name = "" if self.is_attached else self.base.name
         yield Searching(f"searching {name or 'the attached text'}")
         self.base.rescan()
         found = self._search(question, used_tokens(history))
+        if self.is_later and found.is_refused:
+            return None
         if self.is_attached and is_question(question):
             found = never_refused(found, self.tokens, budget(self.context, used_tokens(history)))
         everything = None if self.is_attached else self._whole()
@@ -142,7 +150,7 @@ class Grounding:
             return sources
         texts = [message.said or message.text for message in history]
         used = self.tokens("\n".join(texts)) + size(sources.passages, self.tokens)
-        if used > self.context // 4 * 3 - 64 * len(history):
+        if used > self.most_prompt - TURN_TOKENS * (len(history) + 1):
             return sources
         return replace(sources, passages=())
 

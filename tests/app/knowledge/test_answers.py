@@ -414,6 +414,33 @@ def test_attached_text_is_never_said_to_say_nothing(
         assert "Paragraph 4." in client.submits[-1].messages[-1].content
 
 
+def test_a_later_message_that_is_not_about_the_text_goes_without_it(
+    session: Session, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = FakeBase(Retrieved((passage("Paragraph 7.", "bees.txt"),)))
+    throw_away(monkeypatch, base)
+    options = Options(attached=(Attachment("bees.txt", LONG),))
+    chat = ended(session.send(None, "What is paragraph 7 about?", options)).chat_id
+    base.found = Retrieved((), (DOGS,), is_refused=True)
+    answered = ended(session.send(chat, "Thank you very much for this help."))
+    assert session.history.message(answered.user_message_id).sources is None
+    assert client.submits[-1].messages[-1].content == "Thank you very much for this help."
+    assert {submit.kind for submit in client.submits[1:]} <= {"aside", "answer"}
+    asides = [submit for submit in client.submits[1:] if submit.kind == "aside"]
+    assert all("Rewrite" in submit.messages[-1].content for submit in asides)
+
+
+def test_a_refusal_that_is_told_to_go_on_is_not_searched_again(
+    session: Session, client: FakeClient, base: FakeBase
+) -> None:
+    base.found = Retrieved((), is_refused=True, reason="Nothing there.")
+    refused = ended(session.send(None, "Who won the cup?", KB))
+    client.script = answers(" Ask me otherwise.")
+    gone_on = ended(session.continue_answer(refused.message_id, KB))
+    assert gone_on.message.text == "Nothing there. Ask me otherwise."
+    assert len(base.asked) == 1
+
+
 @pytest.mark.parametrize(
     ("attach", "text", "is_searched"),
     [
