@@ -75,7 +75,7 @@ def add_chunk(
 @triton.jit
 def sums_of_groups(x0, x1, x2, x3, none, GROUP: tl.constexpr, BN: tl.constexpr):
     """Sums over the columns of each group of 64, in the layout of a dot [BN, ROWS]."""
-    ones = tl.full((BN, 16), 1.0, tl.bfloat16)
+    ones = tl.full((BN, 16), 1.0, tl.float32).to(tl.bfloat16)
     if GROUP == 16:
         return tl.dot(ones, x0), tl.dot(ones, x1), tl.dot(ones, x2), tl.dot(ones, x3)
     first = tl.dot(ones, x1, tl.dot(ones, x0))
