@@ -6,16 +6,14 @@ writes the documents to the question's row and no other.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from app.attached import Attachment
+from app.attached_text import AttachedText
 from app.grounding import Found, Grounding, Searching, cited_passages
 from app.knowledge.followup import MOST_TOKENS, cleaned, instruction, is_followup, rare_terms
 from app.pinning import pinned_name, pinning, with_reading
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 StepEvent = Searching | Found | Event
 Steps = Generator[StepEvent, None, None]
-MEMORY = Path("/dev/shm")
-"""Files there are nowhere but in memory, on systems that have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,36 +52,6 @@ class Question:
     attached: tuple[Attachment, ...] = ()
 
 
-@dataclass(slots=True)
-class Collections:
-    """Throw-away bases of attached text, one a chat, until they are closed."""
-
-    private: bool
-    bases: dict[int, KnowledgeBase] = field(default_factory=dict)
-    folders: list[Path] = field(default_factory=list)
-
-    def make(self, chat_id: int, attached: Sequence[Attachment]) -> KnowledgeBase:
-        from app.knowledge.base import KnowledgeBase
-
-        home = MEMORY if self.private and MEMORY.is_dir() else None
-        folder = Path(tempfile.mkdtemp(prefix="localchat-", dir=home))
-        self.folders.append(folder)
-        texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
-        if (old := self.bases.pop(chat_id, None)) is not None:
-            old.close()
-        self.bases[chat_id] = base = KnowledgeBase.temporary(folder, texts)
-        base.sync(lexical_only=True)
-        return base
-
-    def close(self) -> None:
-        for base in self.bases.values():
-            base.close()
-        for folder in self.folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        self.bases.clear()
-        self.folders.clear()
-
-
 @dataclass(frozen=True, slots=True)
 class Asking:
     """The steps of every answer of one session."""
@@ -94,7 +60,7 @@ class Asking:
     client: EngineClient
     knowledge: OpenBases
     requests: RunningRequests
-    collections: Collections
+    collections: AttachedText
     owner: str
     """The session's name in the engine's cache."""
     pins: set[str]
@@ -191,7 +157,7 @@ class Asking:
         if question.kb is not None:
             return self.knowledge.get(question.kb), False
         is_about_text = any(one.sources and not one.sources.base for one in history)
-        return (self.collections.bases.get(chat_id), True) if is_about_text else (None, False)
+        return (self.collections.get(chat_id), True) if is_about_text else (None, False)
 
     def _also(
         self, question: Question, history: Sequence[Message], running: Running

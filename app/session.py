@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.answer_options import Options
-from app.asking import Asking, Collections, Question
+from app.asking import Asking, Question
 from app.attached import Placed, place
+from app.attached_text import AttachedText
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
 from app.grounding import Found, Searching
@@ -93,7 +94,7 @@ class Session:
         self._private_chats: set[int] = set()
         self._pins: set[str] = set()
         self.knowledge: OpenBases = twin.knowledge if twin is not None else OpenBases(paths)
-        self._collections = Collections(private)
+        self._collections = AttachedText(paths.cache, private)
         self._asking = Asking(
             history,
             client,
@@ -218,7 +219,8 @@ class Session:
         return f"{self._name}-{chat_id}"
 
     def forget(self) -> None:
-        """Drop what the engine still holds of private chats."""
+        """Drop what the engine still holds of private chats, and all attached text."""
+        self._collections.close()
         for chat_id in sorted(self._private_chats):
             self._drop(self.conversation(chat_id))
         for name in sorted(self._pins if self.private else ()):
@@ -237,7 +239,6 @@ class Session:
             try:
                 self.client.close()
             finally:
-                self._collections.close()
                 self.knowledge.close()
                 self.history.close()
 

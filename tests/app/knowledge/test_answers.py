@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Literal
 import pytest
 
 from app.attached import Attachment, split_paste
+from app.attached_text import AttachedText
 from app.grounding import Found, Searching
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.fitting import budget
@@ -564,3 +568,22 @@ def test_a_judgement_puts_what_helps_before_what_was_found(
     assert [submit.kind for submit in client.submits] == ["judge"] * 6 + ["answer"]
     told = [event.text for event in events if isinstance(event, Searching)]
     assert told[1:] == [f"judging passage {number} of 6" for number in range(1, 7)]
+
+
+def test_text_that_a_dead_process_left_goes(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    home = tmp_path / "attached"
+    left = home / f"{dead.pid}-localchat-x"
+    left.mkdir(parents=True)
+    (left / "index.sqlite3").write_text("old")
+    living = home / f"{os.getpid()}-localchat-y"
+    living.mkdir()
+    texts = AttachedText(tmp_path, private=False)
+    base = texts.make(1, (Attachment("bees.txt", "Bees hum in the garden."),))
+    assert base.query("Who hums?").needs_all is False
+    assert not left.exists()
+    assert living.exists()
+    assert len(list(home.iterdir())) == 2
+    texts.close()
+    assert list(home.iterdir()) == [living]

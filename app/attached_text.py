@@ -1,0 +1,76 @@
+"""Throw-away knowledge bases of text that came with a question, one a chat.
+
+They lie in the cache folder, those of private chats in memory where the system has a place for it.
+What a process that died has left there goes when the next one begins.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.attached import Attachment
+from app.paths import make_folder
+
+if TYPE_CHECKING:
+    from app.knowledge.base import KnowledgeBase
+
+MEMORY = Path("/dev/shm")
+"""Files there are nowhere but in memory, on systems that have it."""
+
+
+class AttachedText:
+    """The bases of one session. Close it."""
+
+    def __init__(self, cache: Path, private: bool) -> None:
+        self._home = cache / "attached"
+        self._private = private
+        self._bases: dict[int, KnowledgeBase] = {}
+        self._folders: list[Path] = []
+
+    def make(self, chat_id: int, attached: Sequence[Attachment]) -> KnowledgeBase:
+        """Searchable by words on return; it takes the place of the chat's older text."""
+        from app.knowledge.base import KnowledgeBase
+
+        if (old := self._bases.pop(chat_id, None)) is not None:
+            old.close()
+        folder = self._new_folder()
+        texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
+        self._bases[chat_id] = base = KnowledgeBase.temporary(folder, texts)
+        base.sync(lexical_only=True)
+        return base
+
+    def get(self, chat_id: int) -> KnowledgeBase | None:
+        return self._bases.get(chat_id)
+
+    def close(self) -> None:
+        """Nothing is left; more may be made."""
+        for base in self._bases.values():
+            base.close()
+        for folder in self._folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._bases.clear()
+        self._folders.clear()
+
+    def _new_folder(self) -> Path:
+        in_memory = self._private and MEMORY.is_dir()
+        home = MEMORY if in_memory else make_folder(self._home)
+        if not in_memory:
+            sweep(home)
+        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-localchat-", dir=home))
+        self._folders.append(folder)
+        return folder
+
+
+def sweep(home: Path) -> None:
+    """Removes the folders of processes that live no more."""
+    import psutil
+
+    for folder in home.iterdir():
+        pid, _, _ = folder.name.partition("-")
+        if pid.isdigit() and not psutil.pid_exists(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
