@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.knowledge.candidates import Score, SearchIndex
-from app.knowledge.words import folded, terms
+from app.knowledge.words import folded, terms, weighted
 
 BEHIND = 10
 """The chunks that the best one is compared with: off-topic questions find many alike."""
@@ -66,7 +66,9 @@ def evidence(
 
 def found_share(index: SearchIndex, question: str, ids: Sequence[int]) -> float:
     """Largest share of the question's weight whose words stand in one of these chunks, 0 to 1."""
-    weights = {word: index.idf(word) for word in terms(question)}
+    weights: dict[str, float] = {}
+    for word in weighted(terms(question)):
+        weights[word] = weights.get(word, 0.0) + index.idf(word)
     total = sum(weights.values())
     if not total:
         return 0.0

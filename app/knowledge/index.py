@@ -78,7 +78,7 @@ class Index:
         """Sum over the query's words of log((N - n + .5) / (n + .5)), never under 1e-6 each, as
         SQLite's bm25 weighs them; N chunks, n of them with the word.
         """
-        return sum(self.idf(term) for term in words.terms(query))
+        return sum(self.idf(term) for term in words.weighted(words.terms(query)))
 
     def idf(self, term: str) -> float:
         """Of one of `words.terms`."""

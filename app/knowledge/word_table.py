@@ -74,7 +74,7 @@ def search(connection: sqlite3.Connection, terms: Sequence[str], limit: int) -> 
     """Chunks with any of the terms, best first."""
     if not terms:
         return []
-    match = " OR ".join(words.expression(term) for term in terms)
+    match = " OR ".join(words.expression(term) for term in words.weighted(terms))
     rows = connection.execute(SEARCH, (match, limit)).fetchall()
     return [WordHit(chunk_id, max(bm25, 0.0)) for chunk_id, bm25 in rows]
 

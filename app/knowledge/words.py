@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 RULES = f"2/{unicodedata.unidata_version}"
 """Changes with everything here that gives other words: the word index is then made again."""
@@ -18,6 +19,7 @@ RULES = f"2/{unicodedata.unidata_version}"
 TERM_LIMIT = 96
 """Words of a query that are looked for; the rest of a very long one changes nothing."""
 TERM_LENGTH = 100
+WORD_TIMES = 3
 
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035"
@@ -78,6 +80,15 @@ def terms(query: str) -> tuple[str, ...]:
     text = folded(query)
     telling = [word for word in different(ASKING.sub(" ", text)) if word not in STOP_WORDS]
     return tuple((telling or different(text))[:TERM_LIMIT])
+
+
+def weighted(found: Sequence[str]) -> list[str]:
+    """Terms as often as they count: beside an unspaced script, whose words of two characters are
+    three terms, a word of another script counts as three.
+    """
+    unspaced = {word for word in found if UNSPACED.search(word)}
+    times = WORD_TIMES if unspaced else 1
+    return [word for word in found for _ in range(1 if word in unspaced else times)]
 
 
 def different(text: str) -> list[str]:
