@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from app.paths import make_folder
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
 
+MIDDLE = "-localchat-"
+"""Of a folder's name; before it stands the process that made it."""
 MEMORY = Path("/dev/shm")
 """Files there are nowhere but in memory, on systems that have it."""
 
@@ -31,6 +34,8 @@ class AttachedText:
         self._private = private
         self._bases: dict[int, KnowledgeBase] = {}
         self._folders: list[Path] = []
+        # Also where a program ends without closing it.
+        weakref.finalize(self, remove, self._folders)
 
     def make(self, chat_id: int, attached: Sequence[Attachment]) -> KnowledgeBase:
         """Searchable by words on return; it takes the place of the chat's older text."""
@@ -51,26 +56,28 @@ class AttachedText:
         """Nothing is left; more may be made."""
         for base in self._bases.values():
             base.close()
-        for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
         self._bases.clear()
-        self._folders.clear()
+        remove(self._folders)
 
     def _new_folder(self) -> Path:
         in_memory = self._private and MEMORY.is_dir()
         home = MEMORY if in_memory else make_folder(self._home)
-        if not in_memory:
-            sweep(home)
-        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-localchat-", dir=home))
+        sweep(home)
+        folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}{MIDDLE}", dir=home))
         self._folders.append(folder)
         return folder
 
 
+def remove(folders: list[Path]) -> None:
+    while folders:
+        shutil.rmtree(folders.pop(), ignore_errors=True)
+
+
 def sweep(home: Path) -> None:
-    """Removes the folders of processes that live no more."""
+    """Removes our folders of processes that live no more."""
     import psutil
 
-    for folder in home.iterdir():
-        pid, _, _ = folder.name.partition("-")
+    for folder in home.glob(f"*{MIDDLE}*"):
+        pid = folder.name.partition(MIDDLE)[0]
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
