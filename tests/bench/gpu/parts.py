@@ -1,0 +1,183 @@
+"""The parts of a run, in order, and what they share."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from models.config import ModelConfig
+from tests.bench.gpu import beside, compiling, device_tests, plan, speed
+from tests.bench.gpu.ceilings import ceilings
+from tests.bench.gpu.plan import Point
+from tests.bench.gpu.rig import Rig
+from tests.bench.gpu.shapes import SHAPES, TINY
+from tests.gpu.pass_checks import memory
+
+
+@dataclass
+class Run:
+    """`report` grows with each part."""
+
+    rig: Rig
+    is_dry: bool
+    is_quick: bool
+    deadline: float
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def of(is_dry: bool, is_quick: bool, minutes: float) -> Run | None:
+        """None: there is no device."""
+        device = torch.device("cpu") if is_dry else device_tests.device()
+        if device.type == "cpu" and not is_dry:
+            return None
+        if is_dry:
+            torch.set_num_threads(1)
+        rig = Rig(device, rounds=1) if is_dry else Rig(device)
+        run = Run(rig, is_dry, is_quick, time.monotonic() + 60 * minutes)
+        run.report = {
+            "device": rig.name,
+            "capability": rig.kernels.capability,
+            "torch": torch.__version__,
+            "triton": _version(),
+            "dry": is_dry,
+            "seconds": {},
+            "broken": {},
+            "left_out": [],
+        }
+        return run
+
+    @property
+    def shapes(self) -> dict[str, ModelConfig]:
+        return dict.fromkeys(SHAPES, TINY) if self.is_dry else SHAPES
+
+    def goes_on(self) -> bool:
+        return time.monotonic() < self.deadline
+
+    def points(self, points: Sequence[Point]) -> Sequence[Point]:
+        chosen = tuple(points)
+        chosen = plan.quick(chosen) if self.is_quick else chosen
+        return plan.dry(chosen) if self.is_dry else chosen
+
+    def do(self, name: str, part: Callable[[Run], Any]) -> None:
+        """A part that fails is named, and the next one begins."""
+        if not self.goes_on():
+            self.report["left_out"].append(name)
+            return
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        started = time.monotonic()
+        try:
+            self.report[name] = part(self)
+        except Exception as error:
+            traceback.print_exc()
+            self.report["broken"][name] = f"{type(error).__name__}: {error}"[:500]
+        self.rig.forget()
+        self.report["seconds"][name] = round(time.monotonic() - started, 1)
+
+
+def _version() -> str:
+    try:
+        import triton
+    except ImportError:
+        return "none"
+    return str(triton.__version__)
+
+
+def _tests(run: Run) -> dict[str, Any]:
+    """While they run, other processes compile what is measured afterwards."""
+    jobs = compiling.jobs([*run.points(plan.DECODE), *run.points(plan.PREFILL)])
+    if run.is_dry:
+        return {**device_tests.run_dry(run.rig), "compile_jobs": len(jobs), "compiled": 0}
+    os.environ.setdefault("TRITON_CACHE_DIR", str(Path("build", "triton").resolve()))
+    major, minor = run.rig.kernels.capability or (0, 0)
+    pool, compiled = compiling.start(jobs, 10 * major + minor)
+    found = device_tests.run_all()
+    pool.shutdown(wait=True)
+    failed = [str(one.exception())[:300] for one in compiled if one.exception() is not None]
+    done = len(compiled) - len(failed)
+    return {**found, "compile_jobs": len(jobs), "compiled": done, "not_compiled": failed}
+
+
+def _ceilings(run: Run) -> dict[str, float]:
+    return ceilings(run.rig)
+
+
+Measure = Callable[[Rig, Point, Any, dict[str, float]], list[dict[str, Any]]]
+
+
+def _speeds(points: Sequence[Point], measure: Measure) -> Callable[[Run], list[dict[str, Any]]]:
+    def part(run: Run) -> list[dict[str, Any]]:
+        return list(_measured(run, run.points(points), measure))
+
+    return part
+
+
+def _measured(run: Run, points: Sequence[Point], measure: Measure) -> Iterator[dict[str, Any]]:
+    for point, decoder in speed.models(run.rig, points, run.shapes, run.goes_on):
+        if decoder is None:
+            run.report["left_out"].append(f"{measure.__name__} {point}")
+            continue
+        try:
+            yield from measure(run.rig, point, decoder, run.report["ceilings"])
+        except Exception as error:
+            traceback.print_exc()
+            run.report["broken"][f"{measure.__name__} {point}"] = f"{error}"[:500]
+
+
+def _attention(run: Run) -> list[dict[str, Any]]:
+    config = run.shapes["8B"]
+    length = plan.DRY_LENGTH if run.is_dry else plan.ATTENTION_LENGTH
+    return [
+        speed.attention(run.rig, config, kv, length, run.report["ceilings"])
+        for kv in plan.ATTENTION_KV
+    ]
+
+
+def _torch_attention(run: Run) -> list[dict[str, float]]:
+    config = run.shapes["8B"]
+    long, prompt = (plan.DRY_LENGTH, 32) if run.is_dry else (plan.ATTENTION_LENGTH, 4096)
+    return [
+        beside.torch_attention(run.rig, config, long),
+        beside.torch_attention(run.rig, config, prompt, prompt),
+    ]
+
+
+def _generate(run: Run) -> list[dict[str, Any]]:
+    tokens = 4 if run.is_dry else 64
+    wanted = [(shape, False) for shape in plan.GENERATED] + [(plan.COMPILED, True)]
+    found = []
+    for shape, is_static in wanted:
+        if run.is_quick or not run.goes_on():
+            run.report["left_out"].append(f"generate {shape}")
+            continue
+        result = beside.generate(run.rig, run.shapes[shape], tokens, is_static)
+        cache = "static" if is_static else "dynamic"
+        found.append({"shape": shape, "cache": cache, **result})
+    return found
+
+
+def _memory(run: Run) -> dict[str, float]:
+    if run.is_dry:
+        return memory(run.rig, TINY, 128, 64)
+    return memory(run.rig, SHAPES["0.6B"], 32_768)
+
+
+PARTS: dict[str, Callable[[Run], Any]] = {
+    "tests": _tests,
+    "ceilings": _ceilings,
+    "decode": _speeds(plan.DECODE, speed.decode),
+    "attention": _attention,
+    "prefill": _speeds(plan.PREFILL, speed.prefill),
+    "hit": _speeds(plan.HIT, speed.hit),
+    "torch_attention": _torch_attention,
+    "memory": _memory,
+    "generate": _generate,
+}
+"""The most telling first; the one that may be cut short last."""

@@ -1,0 +1,79 @@
+"""Every check with its cases, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kernels.plane_format import PLANE_FORMATS
+from tests.bench.gpu.rig import Rig
+from tests.gpu import op_checks, pass_checks
+
+Check = Callable[[Rig], float]
+KV = ("bf16", "q8", "fp8", "k8v4", "q4")
+SIZES = (64, 128, 256)
+READ_BY_PREFILL = ("bf16", "q8", "fp8")
+LONG = (1, 63, 700, 2500)
+"""Tokens of sequences: within a tile, at a border, over several shares."""
+MODELS = (("bf16", "bf16"), ("bf16", "q8"), ("Q4_K", "q8"))
+
+
+def store() -> dict[str, Check]:
+    return {
+        f"store {kv} {size}": partial(op_checks.store, kv=kv, size=size)
+        for kv in (*KV, "f16", "k8")
+        for size in SIZES
+    }
+
+
+def decode() -> dict[str, Check]:
+    found: dict[str, Check] = {}
+    for kv in KV:
+        for size in SIZES:
+            case = partial(op_checks.attention, kv=kv, size=size, lengths=LONG)
+            found[f"decode {kv} {size}"] = partial(case, new=(1, 1, 1, 1))
+    for kv in ("bf16", "q8"):
+        case = partial(op_checks.attention, kv=kv, size=128)
+        found[f"drafts {kv}"] = partial(case, new=(1, 5, 4), lengths=(7, 130, 900))
+        found[f"decode {kv} of 3 heads a group"] = partial(
+            case, new=(1, 1), lengths=(33, 500), heads=6
+        )
+    found["decode q8 of a long sequence"] = partial(
+        op_checks.attention, kv="q8", size=128, new=(1, 1), lengths=(40_000, 9)
+    )
+    return found
+
+
+def prefill() -> dict[str, Check]:
+    return {
+        f"prefill {kv} {size}": partial(
+            op_checks.attention, kv=kv, size=size, new=(70, 1, 130), lengths=(70, 65, 700)
+        )
+        for kv in READ_BY_PREFILL
+        for size in SIZES
+    }
+
+
+def linears() -> dict[str, Check]:
+    found: dict[str, Check] = {}
+    for kind in ("bf16", "f16", *PLANE_FORMATS):
+        found[f"linear {kind}"] = partial(op_checks.linear, kind=kind)
+    for kind in ("bf16", "Q4_K", "Q8_0", "MXFP4"):
+        found[f"gate and up {kind}"] = partial(op_checks.gate_up, kind=kind)
+    for kind in ("bf16", *PLANE_FORMATS):
+        found[f"many rows {kind}"] = partial(op_checks.many_rows, kind=kind)
+    return found
+
+
+def passes() -> dict[str, Check]:
+    found: dict[str, Check] = {}
+    for weights, kv in MODELS:
+        found[f"model {weights} {kv}"] = partial(pass_checks.model, weights=weights, kv=kv)
+        found[f"replayed {weights} {kv}"] = partial(pass_checks.replayed, weights=weights, kv=kv)
+    return found
+
+
+GROUPS = {
+    "store": store, "decode": decode, "prefill": prefill, "linears": linears, "passes": passes,
+}  # fmt: skip
+"""Each is a file of tests that can run in a process of its own."""
