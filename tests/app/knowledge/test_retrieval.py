@@ -262,9 +262,9 @@ def test_a_score_says_what_it_is_made_of() -> None:
     assert Score(0.812, 0.4).reason == "words 0.81 + meaning 0.40"
 
 
-def test_a_name_in_another_script_outweighs_a_common_chinese_word(make: Make) -> None:
-    """One word beside a Chinese one, which is three terms, counts as much as it does."""
-    texts = {f"{number}.txt": f"第{number}号文件的角色说明" for number in range(8)}
-    texts["right.txt"] = "NSFNET 是早期的骨干网络，由许多机构共同建设。"
-    found = make(texts).query("谁为NSFNET的角色做好了准备？")
-    assert whole(found)[0] == "right.txt"
+def test_a_name_in_another_script_counts_as_much_as_a_chinese_word(make: Make) -> None:
+    """One word beside a Chinese one, which is three terms: it outweighs two of them."""
+    texts = {f"{number}.txt": f"第{number}号文件，没有别的内容" for number in range(8)}
+    texts["right.txt"] = "NSFNET 是早期的骨干网络。"
+    texts["wrong.txt"] = "主色与棱角都很好看。"
+    assert whole(chosen(make(texts), "NSFNET角色", 1_000))[0] == "right.txt"
