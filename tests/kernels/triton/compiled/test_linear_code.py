@@ -19,6 +19,7 @@ from tests.kernels.triton.machine_code import (
     MOST_SPILLS,
     NARROW_LOAD,
     SHARED_LIMIT,
+    SPILL,
     WIDE_LOAD,
     MachineCode,
     count,
@@ -35,11 +36,13 @@ KINDS = [
     if kind in COMMON or architecture in (80, 120)
 ]
 """Of the rarer ones the oldest architecture and the newest: each has an assembler of its own."""
+RARE_SPILLS = MOST_SPILLS + 16
+"""Two addresses kept outside of the registers across the loop, on 8.0: Q4_0 and Q2_K."""
 CODE_BITS = {name: one.low + one.high for name, one in PLANE_FORMATS.items()}
 MOST_INSTRUCTIONS = {
-    "bf16": 2.2, "Q4_K": 5.0, "Q8_0": 5.6, "Q6_K": 7.6, "Q5_K": 6.8, "Q4_0": 4.8, "IQ4_XS": 6.5,
+    "bf16": 2.0, "Q4_K": 5.0, "Q8_0": 6.0, "Q6_K": 7.5, "Q5_K": 6.8, "Q4_0": 4.2, "IQ4_XS": 5.0,
 }  # fmt: skip
-"""A weight and thread in the loop of plain rows; see `docs/kernels.md` for what they allow."""
+"""Times threads, of the loop for one weight: a tenth above what was found, and more is a loss."""
 
 
 def compiled(op: Callable[[], Tensor], architecture: int) -> list[Launch]:
@@ -48,15 +51,16 @@ def compiled(op: Callable[[], Tensor], architecture: int) -> list[Launch]:
     return launches
 
 
-def checked(launch: Launch, architecture: int) -> MachineCode:
+def checked(launch: Launch, architecture: int, most_spills: int = MOST_SPILLS) -> MachineCode:
     code = machine_code(launch.kernel)
-    assert code.spills <= MOST_SPILLS
+    assert code.spills <= most_spills
+    assert count(SPILL, code.loop) <= MOST_SPILLS
     assert code.shared <= SHARED_LIMIT[architecture]
     return code
 
 
 def check_product(launch: Launch, architecture: int, kind: str, matrices: int) -> None:
-    code = checked(launch, architecture)
+    code = checked(launch, architecture, MOST_SPILLS if kind in COMMON else RARE_SPILLS)
     constants = launch.kernel.src.constants
     names = launch.kernel.src.fn.arg_names
     tile = matrices * constants[(names.index("BN"),)] * constants[(names.index("BK"),)]
