@@ -197,16 +197,21 @@ class Words:
         ends = ["".join(chance.choice(letters, 4)) for _ in range(500)]
         self._words = [f"{a}{b}{c}" for c in ends for a in "bdfgklmnprst" for b in "aeiou"]
         shares = 1 / (np.arange(len(self._words)) + 2.7)
-        self._shares = shares / shares.sum()
+        self._shares = np.cumsum(shares / shares.sum())
         telling = np.where(np.arange(len(shares)) < COMMON_WORDS, 0, shares)
-        self._telling = telling / telling.sum()
+        self._telling = np.cumsum(telling / telling.sum())
 
     def sentence(self, count: int) -> str:
-        return " ".join(self._chance.choice(self._words, count, p=self._shares)) + "."
+        return " ".join(self._drawn(self._shares, count)) + "."
 
     def question(self) -> str:
         """Six words that are none of the commonest: those are no part of a search."""
-        return "what is " + " ".join(self._chance.choice(self._words, 6, p=self._telling))
+        return "what is " + " ".join(self._drawn(self._telling, 6))
+
+    def _drawn(self, until: np.ndarray, count: int) -> list[str]:  # type: ignore[type-arg]
+        """`until`: the share of all words up to and with each."""
+        places = np.searchsorted(until, self._chance.random(count))
+        return [self._words[min(place, len(self._words) - 1)] for place in places]
 
 
 class ChanceEmbedder:
