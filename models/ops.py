@@ -75,6 +75,7 @@ class Ops:
         self._choices: dict[Hashable, Choice] = {}
         self._is_plain = settings.mode == REFERENCE or settings.capability is None
         self._products = {op: plain(op) for op in ("linear", "gate_up")}
+        self._layouts: list[object] = []
         self._works: list[Any] = []
         self._rooms: list[Tensor] = []
 
@@ -180,8 +181,13 @@ class Ops:
 
     def heads(self, op: str, heads: int, pool: KVPool, rows: int) -> Choice:
         """Of `store` or `attention`. `rows`: the most new tokens of a sequence."""
-        facts = self.head_facts(heads, pool, rows)
-        return self._chosen(op, facts, (op, facts))
+        key = op, heads, id(pool.layout), rows
+        found = self._choices.get(key)
+        if found is None:
+            # Known by its id from now on, which must stay its own.
+            self._layouts.append(pool.layout)
+            found = self._chosen(op, self.head_facts(heads, pool, rows), key)
+        return found
 
     @staticmethod
     def head_facts(heads: int, pool: KVPool, rows: int) -> Heads:
@@ -208,7 +214,8 @@ class Ops:
         self, op: str, width: int, dtype: torch.dtype, table: Weight | None = None
     ) -> Callable[..., Any]:
         key = op, width, dtype, None if table is None else id(table)
-        return self._chosen(op, Rows(width, dtype, table), key).run
+        found = self._choices.get(key) or self._chosen(op, Rows(width, dtype, table), key)
+        return found.run
 
     def _folds(self, x: Tensor, weights: Sequence[Weight], norm: Norm) -> bool:
         if self._is_plain:
