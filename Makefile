@@ -5,6 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # The GPU backend's packages, where an NVIDIA device answers.
 CUDA := $(shell nvidia-smi -L >/dev/null 2>&1 && echo ,cuda)
+# What `make gpu` needs, and its options, such as --quick.
+GPU_PACKAGES := torch, triton, transformers, safetensors, pytest
+GPU_OPTIONS ?=
 
 .PHONY: help chat test check format gpu bench picture clean
 
@@ -12,7 +15,7 @@ help:
 	@echo "make chat     set up and open the chat on the bundled starter model"
 	@echo "make test     set up and run every check and every test, real models included"
 	@echo "make check    the same without the real models: format, lint, types, imports, tests"
-	@echo "make gpu      checks that need an NVIDIA device"
+	@echo "make gpu      test and measure the kernels on an NVIDIA device, about five minutes"
 	@echo "make bench    speed against the bare llama.cpp loop, as a table"
 	@echo "make picture  draw the README's pictures again"
 
@@ -44,9 +47,16 @@ check: $(VENV)/.dev
 test: check
 	$(BIN)/python -m pytest -m "model and not gpu"
 
-gpu: $(VENV)/.dev
+# With the packages that the machine has, where they suffice: it may have no network.
+gpu:
 	@nvidia-smi -L >/dev/null 2>&1 || { echo "make gpu: no NVIDIA device answers here"; exit 1; }
-	$(BIN)/python -m pytest -m gpu
+	@mkdir -p build
+	@if $(PYTHON) -c "import $(GPU_PACKAGES); assert torch.cuda.is_available()" 2>/dev/null; then \
+		$(PYTHON) -m tests.bench.gpu --json build/gpu.json $(GPU_OPTIONS); \
+	else \
+		$(MAKE) $(VENV)/.dev && \
+		$(BIN)/python -m tests.bench.gpu --json build/gpu.json $(GPU_OPTIONS); \
+	fi
 
 bench: $(VENV)/.dev
 	$(BIN)/localchat bench

@@ -18,7 +18,8 @@ Measure this machine with a model: reading a prompt (pp512), writing the
 likeliest tokens (tg128) and sampled ones, writing at a depth of 4,096 tokens,
 and twenty short turns. Each is measured for the engine and for a bare loop of
 the same library, in turns; the ratio is engine / bare. The bare loop samples
-with llama.cpp's own chain. Under a minute with the starter.
+with llama.cpp's own chain. Under a minute with the starter. Our own backend
+(-o backend=torch_paged) has no bare loop: its speeds stand alone.
 """
 
 EXAMPLES = """\
@@ -26,6 +27,7 @@ examples:
   localchat bench
   localchat bench -m model.gguf --kv all
   localchat bench --json -o threads=2
+  localchat bench -m folder -o backend=torch_paged
 """
 
 
@@ -39,21 +41,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     from app.model_choice import choose_model
     from app.paths import Paths
-    from app.sanitize import single_line
     from app.settings import read_settings
 
     paths = Paths.default()
     settings = read_settings(paths.config_file, args.option)
     path = choose_model(args.model, settings, paths)
-    if path.is_dir():
-        raise UsageError(
-            f"{single_line(path.name)} is a folder, and only GGUF files are measured.",
-            "Our loop is compared with llama.cpp's own on the same file.",
-            "Run `localchat models convert` and name the file that it makes.",
-        )
     job = {
         "path": str(path),
         "kv_types": kv_types(args.kv, settings),
+        "backend": settings.engine.backend,
+        "kernels": settings.engine.kernels,
         "threads": settings.engine.threads,
         "flash": settings.engine.flash,
         "full": args.full,
@@ -104,17 +101,19 @@ def measure(job: dict[str, Any], console: Console) -> dict[str, Any]:
     )
 
 
-def kv_types(kv: str | None, settings: Settings) -> list[str]:
-    """Those to measure: the one in use, the named one, or all that this backend knows."""
+def kv_types(kv: str | None, settings: Settings) -> list[str] | None:
+    """Those to measure: the one in use, or the named one; None: all that the backend knows."""
     from engine.backends.llama_cpp.kv_types import KV_TYPES
+    from engine.backends.torch_paged.kv_types import KV_TYPES as OWN_TYPES
 
     if kv is None:
         return [settings.engine.kv_type]
     if kv == "all":
-        return [name for name in KV_TYPES if name != "auto"]
-    if kv not in KV_TYPES:
-        guess = nearest(kv, [*KV_TYPES, "all"])
-        hint = f"Did you mean {guess}?" if guess else f"Known: {', '.join(KV_TYPES)}, all."
+        return None
+    known = list(dict.fromkeys([*KV_TYPES, *OWN_TYPES]))
+    if kv not in known:
+        guess = nearest(kv, [*known, "all"])
+        hint = f"Did you mean {guess}?" if guess else f"Known: {', '.join(known)}, all."
         raise UsageError(f"There is no kv_type {kv!r}.", "", hint)
     return [kv]
 
@@ -127,17 +126,35 @@ def as_table(report: dict[str, Any]) -> str:
             str(result["test"]),
             str(result["kv_type"]),
             f"{result['tokens_per_s']:,.1f}",
-            f"{result['bare_tokens_per_s']:,.1f}",
-            f"{result['ratio']:.3f}",
+            figure(result["bare_tokens_per_s"], ",.1f"),
+            figure(result["ratio"], ".3f"),
             f"{result['computed_tokens']:,}",
         )
         for result in report["results"]
     ]
     header = ("test", "kv_type", "engine tok/s", "bare tok/s", "ratio", "computed")
-    flash = "on" if report["flash"] else "off"
-    lines = [
-        f"{report['model']} · {report['backend']} · {report['threads']} threads · flash {flash}",
-        table(header, rows, "llrrrr"),
+    lines = [facts(report), table(header, rows, "llrrrr")]
+    lines += [f"{report['bare']}."] if "bare" in report else []
+    lines += [
+        f"{one['test']}: {one['share_of_read']:.0%} of what the GPU reads in that time"
+        for one in report["results"]
+        if "share_of_read" in one
     ]
     lines += [f"{one['kv_type']}: {one['reason']}" for one in report.get("skipped", [])]
     return "\n".join(lines)
+
+
+def figure(value: float | None, form: str) -> str:
+    """A dash where there was nothing to compare with."""
+    return "-" if value is None else format(value, form)
+
+
+def facts(report: dict[str, Any]) -> str:
+    """What was measured, on one line."""
+    from app.sanitize import single_line
+
+    name = single_line(report["model"])
+    if "device" in report:
+        return f"{name} · {report['backend']} · {report['device']}"
+    flash = "on" if report["flash"] else "off"
+    return f"{name} · {report['backend']} · {report['threads']} threads · flash {flash}"

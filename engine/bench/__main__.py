@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
-import numpy as np
 
+from engine.backend_choice import choose_backend, this_machine
 from engine.backends.llama_cpp.backend import LlamaCppBackend
-from engine.backends.llama_cpp.kv_types import find_kv_type
+from engine.backends.llama_cpp.kv_types import KV_TYPES, find_kv_type
 from engine.backends.llama_cpp.loader import load_model
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
-from engine.bench import measure
+from engine.backends.torch_paged.kv_types import KV_TYPES as OWN_TYPES
 from engine.bench.bare import BareLoop, BareShape
-from engine.bench.chain import SAMPLED
 from engine.bench.depth import STRETCH, parked_state, read_state, synthetic_state
 from engine.bench.engine_loop import EngineLoop
 from engine.bench.job import Job
 from engine.bench.measure import DEPTH, Bench
+from engine.bench.suite import CONTEXT, Say, some_ids, tests
 from engine.error_values import info_of
 from engine.errors import UsageError
+from models.description import describe
 from models.tokenizers.gguf_vocab import GGUFTokenizer
 
-CONTEXT = DEPTH + 512
-READING_DEADLINE_S = 32.0
-"""From the start of a kv_type's tests: reading goes last and takes the fewest rounds after this."""
+LLAMA_TYPES = tuple(KV_TYPES)
 
-Say = Callable[[dict[str, Any]], None]
+Facts = dict[str, Any]
+Results = list[dict[str, object]]
 
 
 def main() -> int:
@@ -55,21 +55,46 @@ def main() -> int:
 def report(job: Job, say: Say) -> dict[str, Any]:
     """All results of a job; a kv_type that this model cannot take is left out with its reason."""
     say({"progress": "loading"})
-    model = load_model(Path(job.path), BackendOptions(), lambda _done, _total: True)
-    results: list[dict[str, object]] = []
+    path = Path(job.path)
+    choice = choose_backend(job.backend, this_machine(), describe(path))
+    if choice.name == "torch_paged":
+        from engine.bench.own import measured
+
+        return each_kv_type(job, OWN_TYPES, lambda kv: measured(job, kv, choice.device, say))
+    if path.is_dir():
+        raise UsageError(
+            f"{path.name} is a folder, and of llama.cpp only GGUF files are measured.",
+            "Our loop is compared with llama.cpp's own on the same file.",
+            "Run `localchat models convert` and name the file that it makes, or add "
+            "`-o backend=torch_paged`.",
+        )
+    model = load_model(path, BackendOptions(), lambda _done, _total: True)
+    return each_kv_type(job, LLAMA_TYPES, lambda kv: beside_llama(model, job, kv, say))
+
+
+def each_kv_type(
+    job: Job, known: Iterable[str], measure_one: Callable[[str], tuple[Facts, Results]]
+) -> dict[str, Any]:
+    wanted = job.kv_types or tuple(name for name in known if name != "auto")
+    facts: Facts = {"model": Path(job.path).name}
+    results: Results = []
     skipped: list[dict[str, str]] = []
-    facts: dict[str, Any] = {"model": Path(job.path).name, "backend": "llama_cpp"}
-    for kv_type in job.kv_types:
+    for kv_type in wanted:
         try:
-            with opened(model, job, kv_type) as (bench, backend):
-                facts.setdefault("threads", backend.threads)
-                facts.setdefault("flash", backend.flash)
-                results += tests(bench, backend, model, say)
+            more, found = measure_one(kv_type)
+            facts = {**facts, **more, **facts}
+            results += found
         except UsageError as error:
-            if len(job.kv_types) == 1:
+            if len(wanted) == 1:
                 raise
             skipped.append({"kv_type": kv_type, "reason": str(error)})
     return {**facts, "results": results, **({"skipped": skipped} if skipped else {})}
+
+
+def beside_llama(model: LoadedModel, job: Job, kv_type: str, say: Say) -> tuple[Facts, Results]:
+    with opened(model, job, kv_type) as (bench, backend):
+        facts = {"backend": "llama_cpp", "threads": backend.threads, "flash": backend.flash}
+        return facts, tests(bench, deep_state(bench, backend, model), say)
 
 
 @contextmanager
@@ -89,24 +114,6 @@ def opened(model: LoadedModel, job: Job, kv_type: str) -> Iterator[tuple[Bench, 
         tokenizer.close()
 
 
-def tests(
-    bench: Bench, backend: LlamaCppBackend, model: LoadedModel, say: Say
-) -> list[dict[str, object]]:
-    deadline = bench.clock() + READING_DEADLINE_S
-    kv = bench.kv_type
-    measure.warm_up(bench)
-    say({"progress": f"{kv}: writing"})
-    writing = measure.writing(bench)
-    sampled = measure.writing(bench, "tg128 sampled", SAMPLED)
-    say({"progress": f"{kv}: writing at a depth of {DEPTH:,}"})
-    deep = measure.writing_at_depth(bench, deep_state(bench, backend, model))
-    say({"progress": f"{kv}: turns"})
-    turns = measure.turns(bench)
-    say({"progress": f"{kv}: reading"})
-    reading = measure.reading(bench, deadline)
-    return [one.as_object() for one in (reading, writing, sampled, deep, turns)]
-
-
 def deep_state(
     bench: Bench, backend: LlamaCppBackend, model: LoadedModel
 ) -> Callable[[], tuple[int, ...]]:
@@ -121,9 +128,12 @@ def deep_state(
         builder.close()
     parked = parked_state(backend, state, DEPTH)
 
+    bare = bench.bare
+    assert isinstance(bare, BareLoop)
+
     def restore() -> tuple[int, ...]:
-        bench.bare.clear()
-        bench.bare.load(state, DEPTH)
+        bare.clear()
+        bare.load(state, DEPTH)
         bench.engine.adopt("deep", tuple(ids), parked)
         return tuple(ids)
 
@@ -141,13 +151,6 @@ def shape_of(backend: LlamaCppBackend, sequences: int = 1) -> BareShape:
         type_v=kv.type_v,
         sequences=sequences,
     )
-
-
-def some_ids(tokenizer: GGUFTokenizer) -> Sequence[int]:
-    """Ordinary tokens in an order that repeats from run to run."""
-    shut = {*tokenizer.end_ids, *tokenizer.control_tokens.values()}
-    drawn = np.random.default_rng(7).integers(0, tokenizer.vocab_size, 8192).tolist()
-    return [token for token in drawn if token not in shut]
 
 
 def _claim_stdout() -> TextIO:

@@ -7,6 +7,7 @@ step of its own: what a draft gains depends on the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from engine.backends.base import Backend, Parked
 from engine.chat_vocabulary import ChatVocabulary
@@ -24,10 +25,13 @@ FINGERPRINT = "bench"
 class EngineLoop:
     """One engine; one request at a time."""
 
-    def __init__(self, backend: Backend, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, backend: Backend, tokenizer: Tokenizer, config: EngineConfig | None = None
+    ) -> None:
+        """`config`: how prompts are cut; by default as for llama.cpp."""
         vocabulary = ChatVocabulary(tokenizer, None)
         vocabulary.end_ids = frozenset()
-        config = EngineConfig(fingerprint=FINGERPRINT, speculate=False)
+        config = replace(config or EngineConfig(), fingerprint=FINGERPRINT, speculate=False)
         self._engine = Engine(backend, vocabulary, config)
         self._requests = 0
 

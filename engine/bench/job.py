@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     path: str
-    kv_types: tuple[str, ...] = ("auto",)
+    kv_types: tuple[str, ...] | None = ("auto",)
+    """None: all that the backend knows."""
+    backend: str = "auto"
+    kernels: Literal["auto", "triton", "reference"] = "auto"
     threads: int | None = None
     flash: bool | None = None
     full: bool = False
@@ -30,7 +34,9 @@ class Lap:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Both loops' laps, taken in turns, and the tokens that the engine computed to do its share."""
+    """Both loops' laps, taken in turns, and the tokens that the engine computed to do its share.
+    Where there is no other loop, `bare` is empty and its figures are None.
+    """
 
     test: str
     kv_type: str
@@ -40,13 +46,13 @@ class Measured:
 
     def as_object(self) -> dict[str, object]:
         engine = median(lap.rate for lap in self.engine)
-        bare = median(lap.rate for lap in self.bare)
+        bare = median(lap.rate for lap in self.bare) if self.bare else None
         return {
             "test": self.test,
             "kv_type": self.kv_type,
             "tokens_per_s": round(engine, 2),
-            "bare_tokens_per_s": round(bare, 2),
-            "ratio": round(engine / bare, 4) if bare else 0.0,
+            "bare_tokens_per_s": None if bare is None else round(bare, 2),
+            "ratio": None if bare is None else round(engine / bare, 4) if bare else 0.0,
             "computed_tokens": self.computed_tokens,
         }
 

@@ -12,6 +12,7 @@ from engine.bench.bare import BareLoop
 from engine.bench.chain import Chain
 from engine.bench.engine_loop import GREEDY, EngineLoop
 from engine.bench.job import Lap, Measured, shares
+from engine.bench.no_loop import NoLoop
 from engine.request import Sampling
 
 ROUNDS = 5
@@ -32,11 +33,21 @@ class Bench:
     """The two loops under test and the ids they are fed with."""
 
     engine: EngineLoop
-    bare: BareLoop
+    bare: BareLoop | NoLoop
     ids: Sequence[int]
     kv_type: str
     full: bool = False
     clock: Clock = time.perf_counter
+
+    @property
+    def compares(self) -> bool:
+        return not isinstance(self.bare, NoLoop)
+
+    def measured(
+        self, test: str, engine: Sequence[Lap], bare: Sequence[Lap], computed: int
+    ) -> Measured:
+        beside = tuple(bare) if self.compares else ()
+        return Measured(test, self.kv_type, tuple(engine), beside, computed)
 
     def prompt(self, number: int, length: int) -> list[int]:
         """A prompt that shares no beginning with those of other numbers."""
@@ -69,7 +80,7 @@ def reading(bench: Bench, deadline: float) -> Measured:
         computed = bench.engine.finish().usage.computed_tokens
         bare.append(Lap(PROMPT, between - started))
         engine.append(Lap(PROMPT, bench.clock() - between))
-    return Measured("pp512", bench.kv_type, tuple(engine), tuple(bare), computed)
+    return bench.measured("pp512", engine, bare, computed)
 
 
 def writing(bench: Bench, test: str = "tg128", sampling: Sampling = GREEDY) -> Measured:
@@ -85,7 +96,7 @@ def writing(bench: Bench, test: str = "tg128", sampling: Sampling = GREEDY) -> M
         engine += laps.engine
         bare += laps.bare
         computed = laps.computed_tokens
-    return Measured(test, bench.kv_type, tuple(engine), tuple(bare), computed)
+    return bench.measured(test, engine, bare, computed)
 
 
 def writing_at_depth(bench: Bench, restore: Callable[[], tuple[int, ...]]) -> Measured:
@@ -102,7 +113,7 @@ def writing_at_depth(bench: Bench, restore: Callable[[], tuple[int, ...]]) -> Me
         bare += laps.bare
         computed = laps.computed_tokens
         bench.engine.drop("deep")
-    return Measured("tg64@4096", bench.kv_type, tuple(engine), tuple(bare), computed)
+    return bench.measured("tg64@4096", engine, bare, computed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +133,8 @@ def write_in_turns(
 ) -> Laps:
     """One answer of each loop, a stretch here and a stretch there."""
     engine, bare = [], []
-    chain = None if sampling == GREEDY else Chain(sampling, bench.bare.vocab_size)
+    is_chained = bench.compares and sampling != GREEDY
+    chain = Chain(sampling, bench.bare.vocab_size) if is_chained else None
     bench.engine.begin(prompt, tokens + 1, conversation, sampling)
     result = bench.engine.write(1)
     for count in shares(tokens, 1 if bench.full else ROUNDS):
@@ -163,4 +175,4 @@ def turns(bench: Bench) -> Measured:
         engine.append(Lap(count * TURN_TOKENS, engine_s))
         bare.append(Lap(count * TURN_TOKENS, bare_s))
     bench.engine.drop("turns")
-    return Measured("turns", bench.kv_type, tuple(engine), tuple(bare), computed)
+    return bench.measured("turns", engine, bare, computed)

@@ -89,7 +89,7 @@ def _open(job: _Job, progress: Progress, stack: ExitStack) -> Model:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     free_bytes = free_memory()
-    tokenizer = _tokenizer(description)
+    tokenizer = open_tokenizer(description)
     stack.callback(tokenizer.close)
     formatter = ChatFormatter(tokenizer, description.template)
     stack.callback(formatter.close)
@@ -134,7 +134,7 @@ def _device(name: str) -> PagedDevice:
     return PagedDevice(name, torch.cuda.get_device_capability(), int(free_bytes))
 
 
-def _tokenizer(description: ModelDescription) -> Any:
+def open_tokenizer(description: ModelDescription) -> Any:
     """A `Tokenizer` with `close`."""
     kinds = {"safetensors": HFTokenizer, "gguf": GGUFTokenizer}
     return kinds[description.format](description.path)

@@ -12,12 +12,13 @@ from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.loader import load_model
 from engine.backends.llama_cpp.model import LoadedModel
 from engine.backends.llama_cpp.settings import BackendOptions, ContextSettings
-from engine.bench import measure
-from engine.bench.__main__ import opened, shape_of
+from engine.bench import measure, own
+from engine.bench.__main__ import opened, report, shape_of
 from engine.bench.bare import BareLoop
 from engine.bench.depth import STRETCH, parked_state, synthetic_state
 from engine.bench.job import Job, Lap, Measured, shares
 from engine.bench.measure import Bench
+from engine.errors import UsageError
 
 
 def test_shares_are_whole_nearly_equal_and_add_up() -> None:
@@ -30,8 +31,8 @@ def test_shares_are_whole_nearly_equal_and_add_up() -> None:
 def test_a_report_is_the_ratio_of_medians() -> None:
     engine = tuple(Lap(10, seconds) for seconds in (1.0, 2.0, 4.0))
     bare = tuple(Lap(10, seconds) for seconds in (1.0, 1.0, 100.0))
-    report = Measured("tg128", "f16", engine, bare, 32).as_object()
-    assert report == {
+    found = Measured("tg128", "f16", engine, bare, 32).as_object()
+    assert found == {
         "test": "tg128",
         "kv_type": "f16",
         "tokens_per_s": 5.0,
@@ -39,6 +40,41 @@ def test_a_report_is_the_ratio_of_medians() -> None:
         "ratio": 0.5,
         "computed_tokens": 32,
     }
+
+
+def test_without_another_loop_a_speed_stands_alone() -> None:
+    found = Measured("tg128", "q8", (Lap(10, 2.0),), (), 32).as_object()
+    assert found["tokens_per_s"] == 5.0
+    assert found["bare_tokens_per_s"] is None
+    assert found["ratio"] is None
+
+
+def test_our_own_backend_is_measured_without_a_bare_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.models.hf_folders import write_folder
+
+    for name, value in (("PROMPT", 48), ("WRITTEN", 10), ("WRITTEN_AT_DEPTH", 10), ("TURNS", 5)):
+        monkeypatch.setattr(measure, name, value)
+    monkeypatch.setattr(own, "DEPTH", own.STRETCH)
+    job = Job(str(write_folder(tmp_path / "m")), backend="torch_paged")
+    found = report(job, lambda message: None)
+    assert found["backend"] == "torch_paged"
+    assert found["bare"] == own.NO_LOOP
+    results = {one["test"]: one for one in found["results"]}
+    assert list(results) == ["pp512", "tg128", "tg128 sampled", "tg64@4096", "turns"]
+    assert min(one["tokens_per_s"] for one in results.values()) > 0
+    assert {one["ratio"] for one in results.values()} == {None}
+    assert results["tg64@4096"]["computed_tokens"] == 8
+    assert results["turns"]["computed_tokens"] == 5 * 16 + 4
+
+
+def test_a_folder_is_not_measured_on_llama_cpp(tmp_path: Path) -> None:
+    from tests.models.hf_folders import write_folder
+
+    folder = write_folder(tmp_path / "m")
+    with pytest.raises(UsageError, match="folder"):
+        report(Job(str(folder), backend="llama_cpp"), lambda message: None)
 
 
 @pytest.fixture(scope="module")
