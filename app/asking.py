@@ -16,6 +16,7 @@ from app.attached import Attachment
 from app.attached_text import AttachedText
 from app.grounding import Found, Grounding, Searching, cited_passages
 from app.knowledge.followup import MOST_TOKENS, cleaned, instruction, is_followup, rare_terms
+from app.knowledge.readings import note_reading
 from app.pinning import pinned_name, pinning, with_reading
 from app.running import Running, RunningRequests
 from app.store.conversation import Chat, Message
@@ -65,6 +66,8 @@ class Asking:
     """The session's name in the engine's cache."""
     pins: set[str]
     """Names of the collections that were read whole."""
+    is_private: bool
+    """Nothing of the answers is written down."""
 
     def steps(self, question: Question, running: Running) -> Steps:
         """Documents first, where the question has or gets any, then the engine. Ends early where
@@ -112,6 +115,8 @@ class Asking:
         """
         name = pinned_name(self.owner, question.chat, sources, question.loaded)
         self.pins.add(name)
+        if not self.is_private and sources.base:
+            note_reading(self.knowledge.get(sources.base).folder, name)
         pin = pinning(question.submit, sources, name)
         with self.requests.running(pin.request_id, question.chat.id):
             for event in self.client.submit(pin):

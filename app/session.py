@@ -103,6 +103,7 @@ class Session:
             self._collections,
             self._name,
             self._pins,
+            private,
         )
         self._loaded: Loaded | None = twin.loaded if twin is not None else None
 
@@ -208,6 +209,12 @@ class Session:
         return Session(
             History.in_memory(), self.client, self.settings, self.paths, private=True, twin=self
         )
+
+    def remove_base(self, name: str) -> None:
+        """A knowledge base's index, and what the engine keeps of it."""
+        self.knowledge.release(name)
+        for reading in self.knowledge.all.remove(name):
+            self._drop(reading)
 
     def _drop(self, conversation: str) -> None:
         """Out of the engine's memory and off the disk, whether or not an engine runs."""

@@ -191,13 +191,17 @@ def _remove(
             for place in places(words[1:]):
                 base.drop(place)
             return _index(base, args, console)
+    from app.paths import Paths
+    from engine.client import drop_saved
+
     held = _held(bases, words)
     if not args.yes:
         if not sys.stdin.isatty():
             raise UsageError("Removing needs --yes.", "Nothing was removed.", "Add --yes.")
         if not _agreed(f"{held}. The documents stay, the index goes.", console):
             raise UsageError("Nothing was removed.")
-    bases.remove(words[0])
+    for reading in bases.remove(words[0]):
+        drop_saved(str(Paths.default().cache), reading)
     if args.json:
         console.json({"removed": words[0]})
     else:

@@ -15,6 +15,7 @@ from app.knowledge.base_file import checked_name, write_roots
 from app.knowledge.errors import BadBaseName, NoSuchBase
 from app.knowledge.index import Index
 from app.knowledge.index_file import NAME as INDEX_FILE
+from app.knowledge.readings import noted_readings
 from app.knowledge.sync_lock import syncing
 from app.paths import Paths, make_folder
 
@@ -76,13 +77,18 @@ class KnowledgeBases:
                 remove(path)
         return self.open(name)
 
-    def remove(self, name: str) -> None:
-        """Deletes the index; documents stay. Busy while another process is at it."""
+    def remove(self, name: str) -> tuple[str, ...]:
+        """Deletes the index; documents stay. Busy while another process is at it.
+
+        Returns what the engine keeps of the base, by name: the caller drops it.
+        """
         folder = self._existing(name)
         with syncing(folder, name):
+            readings = noted_readings(folder)
             # First what makes it a base: a removal that is cut short leaves none behind.
             remove(folder / BASE_FILE)
         remove(folder)
+        return readings
 
     def _existing(self, name: str) -> Path:
         folder = self._folder / checked_name(name)

@@ -212,8 +212,7 @@ class Knowledge:
             self._stops[name].set()
 
         def remove() -> None:
-            session.knowledge.release(name)
-            session.knowledge.all.remove(name)
+            session.remove_base(name)
             self.screen.post_message(m.BaseAdvanced(name, None))
 
         self._watcher.submit(self.screen.guarded, lambda: remove())

@@ -22,6 +22,7 @@ from app.knowledge.errors import (
     NoSuchBase,
 )
 from app.knowledge.index_file import suspicion
+from app.knowledge.readings import note_reading
 from app.knowledge.sync_lock import syncing
 from app.paths import Paths
 from app.store.database import connect
@@ -66,11 +67,21 @@ def test_bases_are_made_listed_opened_and_removed(bases: KnowledgeBases, docs: P
     assert bases.names() == ["work", "Über Ich"]
     with bases.open("work") as base:
         assert base.roots == (docs,)
-    bases.remove("work")
+    assert bases.remove("work") == ()
     assert bases.names() == ["Über Ich"]
     assert len(list(docs.iterdir())) == 30
     with pytest.raises(NoSuchBase, match="Über Ich"):
         bases.open("work")
+
+
+def test_what_was_read_whole_is_named_once_when_the_base_goes(bases: KnowledgeBases) -> None:
+    base = bases.create("work")
+    base.close()
+    for name in ("a", "b", "a"):
+        note_reading(base.folder, name)
+    assert bases.remove("work") == ("a", "b")
+    note_reading(base.folder, "late")
+    assert not base.folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -170,3 +170,11 @@ def test_a_second_question_to_a_small_collection_reads_only_the_question(
     (small / "bees.md").write_text(f"# Honey\n\n{document('bees', 2)}")
     fourth = ask("What did the bees of plot 5 cost?")
     assert fourth["usage"]["computed_tokens"] > 400
+    saved = states_of(tmp_path)
+    assert program(tmp_path, "kb", "remove", "bees", "--yes").status == 0
+    # Three readings of the base go; the states of the chats are the chats' own.
+    assert len(saved) - len(states_of(tmp_path)) == 3
+
+
+def states_of(home: Path) -> set[Path]:
+    return set(paths_of(home).cache.rglob("*.state"))
