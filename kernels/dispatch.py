@@ -131,8 +131,8 @@ def _splitting(facts: Heads, capability: Capability | None) -> Mapping[str, obje
 
 
 def _prefill_tile(facts: Heads, capability: Capability | None) -> Mapping[str, object]:
-    is_packed = facts.layout.format.k in ("int8", "fp8")
-    return {"tile": tile_for(facts.size, is_packed, capability), "rows": facts.rows}
+    tile = tile_for(facts.size, facts.layout.format, capability)
+    return {"tile": tile, "rows": facts.rows}
 
 
 def _turned(facts: Heads, capability: Capability | None) -> Mapping[str, object]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kernels.kv_layout import KVFormat
+
 Capability = tuple[int, int]
 
 
@@ -54,12 +56,15 @@ PREFILL_PACKED = PrefillTile(rows=64, warps=4)
 in 4 warps take the fewest instructions a row and key.
 """
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
-"""Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
-
-PREFILL_WIDE_PACKED = PrefillTile(rows=64, keys=16)
-"""The same of 8 bits, whose parts are scaled each: 32 keys spill (251 registers on 12.0, 188 on
-9.0).
+"""Heads of more than 128 dims: 186-192 registers of bf16, 70 KiB (99 KiB on 9.0). 198-246 of 8
+bits, whose codes are made numbers: with scales folded into scores, part by part, 32 keys spill.
 """
+PREFILL_NIBBLES = PrefillTile(rows=64, stages=1)
+"""4-bit V: 163-255 registers. A second tile on its way spills at 128 dims, and so do 4 warps."""
+PREFILL_WIDE_NIBBLES = PrefillTile(rows=64, keys=32, stages=1)
+"""The same of more than 128 dims: 219-255 registers."""
+PREFILL_WIDEST_NIBBLES = PrefillTile(rows=64, keys=16, stages=1)
+"""And of 4-bit K as well: 196-222 registers, and 32 keys spill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +102,18 @@ def splitting_for(size: int, rows: int = 1) -> Splitting:
     return Splitting(VERIFY_COUNT, plan.least, plan.tile, plan.warps, plan.stages)
 
 
-def tile_for(size: int, is_packed: bool, capability: Capability | None = None) -> PrefillTile:
-    """For heads of `size` dims, `is_packed`: of 8-bit K."""
+def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) -> PrefillTile:
+    """For heads of `size` dims."""
     if size > 128:
-        return PREFILL_WIDE_PACKED if is_packed else PREFILL_WIDE
-    if size > 64 and is_packed:
+        return _tile_for_wide_heads(kind)
+    if kind.v == "int4":
+        return PREFILL_NIBBLES
+    if size > 64 and kind.k in ("int8", "fp8"):
         return PREFILL_PACKED
     return generation(capability).prefill
+
+
+def _tile_for_wide_heads(kind: KVFormat) -> PrefillTile:
+    if kind.k == "int4":
+        return PREFILL_WIDEST_NIBBLES
+    return PREFILL_WIDE_NIBBLES if kind.v == "int4" else PREFILL_WIDE

@@ -39,6 +39,15 @@ def seen_scores(
 
 
 @triton.jit
+def weighted(scores, best, total):
+    """Weights of a tile's keys, the share of earlier ones that is kept, best scores and totals."""
+    new_best = tl.maximum(best, tl.max(scores, 1))
+    weight = tl.exp2(scores - new_best[:, None])
+    kept = tl.exp2(best - new_best)
+    return weight, kept, new_best, total * kept + tl.sum(weight, 1)
+
+
+@triton.jit
 def loaded(p, m, IS_WHOLE: tl.constexpr):
     """A tile; `m` masks the dims that pad a head to a power of two."""
     if IS_WHOLE:
@@ -195,11 +204,7 @@ def attend_keys(
         scores = products(q, p_k + block * k_step + at * SIZE, p_k_scale,
                           block * k_scale_step + row, m_key, scale, SIZE, PARTS, BLOCK)  # fmt: skip
         scores = seen_scores(scores, key, position, cap, WINDOW, HAS_CAP)
-        new_best = tl.maximum(best, tl.max(scores, 1))
-        weight = tl.exp2(scores - new_best[:, None])
-        kept = tl.exp2(best - new_best)
-        best = new_best
-        total = total * kept + tl.sum(weight, 1)
+        weight, kept, best, total = weighted(scores, best, total)
         out = _sums(out, kept, weight, p_v + block * v_step, at, p_v_scale,
                     block * v_scale_step + row, m_key,
                     q[0].dtype, SIZE, PARTS, BLOCK, V_KIND)  # fmt: skip

@@ -22,19 +22,21 @@ from kernels.kv_views import kv_views
 from kernels.tiles import PrefillTile, tile_for
 from kernels.triton.limits import lacking
 from kernels.triton.paged_keys import attend_keys, loaded_parts, store_parts
+from kernels.triton.rotation import rotated
+from kernels.triton.widened_keys import attend_widened_keys
 
 LEAST_TILE_ROWS = 64
-FORMATS = ("f16", "bf16", "k8", "q8", "fp8")
+FORMATS = ("f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4")
 
 
 @triton.jit(do_not_specialize=["table_step"])
 def prefill_attention_kernel(
-    p_q, p_k, p_v, p_k_scale, p_v_scale, p_first_row, p_lengths, p_table, p_out,
+    p_q, p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_first_row, p_lengths, p_table, p_out,
     table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,
     HEADS: tl.constexpr, GROUP: tl.constexpr, PADDED: tl.constexpr, SIZE: tl.constexpr,
     WIDTH: tl.constexpr, PARTS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
     WINDOW: tl.constexpr, HAS_CAP: tl.constexpr, K_KIND: tl.constexpr, V_KIND: tl.constexpr,
-    TILE: tl.constexpr, STAGES: tl.constexpr,
+    ROTATES_V: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """PADDED: heads of a group, up to a power of two. Steps are elements, as for decode."""
     TOKENS: tl.constexpr = ROWS // PADDED
@@ -47,24 +49,41 @@ def prefill_attention_kernel(
     oldest = i_tile * TOKENS
     if oldest >= new:
         return
-    COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" else tl.bfloat16
+    # Scales of parts, and of 4 bits, can't be folded into many rows' weights: their codes are made
+    # numbers, exact in fp16, and the parts are one tile.
+    IS_WIDENED: tl.constexpr = PARTS > 1 or V_KIND == "int4"
+    COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" or IS_WIDENED else tl.bfloat16
+    TILES: tl.constexpr = 1 if IS_WIDENED else PARTS
     r = tl.arange(0, ROWS)
     token = oldest + r // PADDED
     position = length - new + token
     row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % PADDED
     m_row = ((token < new) & (r % PADDED < GROUP))[:, None]
-    q = loaded_parts(p_q + row[:, None] * SIZE, m_row, COMPUTED, SIZE, WIDTH, PARTS)
+    p_rows = p_q + row[:, None] * SIZE
+    q = loaded_parts(p_rows, m_row, COMPUTED, SIZE, WIDTH * (PARTS // TILES), TILES)
     low = 0
     if WINDOW > 0:
         low = tl.maximum(length - new + oldest - WINDOW + 1, 0)
     end = tl.minimum(length - new + oldest + TOKENS, length)
-    _, out = attend_keys(
-        q, position, low, low // TILE * TILE, end, length, i_kv,
-        p_k, p_v, p_k_scale, p_v_scale, p_table + i_b.to(tl.int64) * table_step,
-        k_step, v_step, k_scale_step, v_scale_step, scale, cap,
-        ROWS, SIZE, WIDTH, PARTS, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
-    )  # fmt: skip
-    store_parts(p_out + row[:, None] * SIZE, out, m_row, SIZE, PARTS)
+    p_table += i_b.to(tl.int64) * table_step
+    if IS_WIDENED:
+        _, mean = attend_widened_keys(
+            q[0], position, low, low // TILE * TILE, end, length, i_kv,
+            p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_table,
+            k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+            ROWS, SIZE, WIDTH * PARTS, PARTS, BLOCK, WINDOW, HAS_CAP, K_KIND, V_KIND, TILE, STAGES,
+        )  # fmt: skip
+        out = (mean,)
+    else:
+        _, out = attend_keys(
+            q, position, low, low // TILE * TILE, end, length, i_kv,
+            p_k, p_v, p_k_scale, p_v_scale, p_table,
+            k_step, v_step, k_scale_step, v_scale_step, scale, cap,
+            ROWS, SIZE, WIDTH, PARTS, BLOCK, WINDOW, HAS_CAP, V_KIND, TILE, STAGES,
+        )  # fmt: skip
+    if ROTATES_V:
+        out = (rotated(out[0], ROWS, out[0].shape[1], SIZE),)
+    store_parts(p_out + row[:, None] * SIZE, out, m_row, SIZE, TILES)
 
 
 def can_run(
@@ -78,6 +97,8 @@ def can_run(
         return f"KV in {layout.format.name} has no kernel"
     if group > LEAST_TILE_ROWS:
         return f"groups of {group} heads are larger than {LEAST_TILE_ROWS}"
+    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
+        return f"4-bit K of {head_size} dims has no kernel: no power of two"
     return None
 
 
@@ -100,7 +121,7 @@ def prefill_attention(
     `rows`: the most new tokens that a sequence has. Rows of no sequence are left as they are.
     """
     layout = pool.layout
-    plan = tile or tile_for(layout.head_size, layout.format.k in ("int8", "fp8"))
+    plan = tile or tile_for(layout.head_size, layout.format)
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     padded = triton.next_power_of_2(group)
@@ -114,6 +135,7 @@ def prefill_attention(
         p_v=views.v,
         p_k_scale=views.k_scale,
         p_v_scale=views.v_scale,
+        p_v_zero=views.v_zero,
         p_first_row=first_row,
         p_lengths=lengths,
         p_table=table,
@@ -137,6 +159,7 @@ def prefill_attention(
         HAS_CAP=cap is not None,
         K_KIND=layout.format.k,
         V_KIND=layout.format.v,
+        ROTATES_V=layout.format.rotates_v,
         TILE=plan.keys,
         STAGES=plan.stages,
         num_warps=plan.warps,

@@ -23,8 +23,8 @@ SCALE_LOADS = {"bf16": 0, "q8": 8, "fp8": 8, "k8v4": 24, "q4": 24}
 """Narrow loads a thread and tile of decode: of scales and zeros, which lie two bytes each. Of 256
 dims, four times as many: parts of 64 are scaled each.
 """
-KEYS_SCALES = 32
-"""The same of prefill, where each warp needs all keys of a tile: 16 a thread for K and for V."""
+KEYS_SCALES = {"bf16": 0, "q8": 36, "fp8": 36, "k8v4": 68, "q4": 66}
+"""The same of prefill, where each warp needs all keys of a tile: 16 a thread for each of them."""
 KV_BITS = {"bf16": 32, "q8": 16, "fp8": 16, "k8v4": 12, "q4": 8}
 """Of a number of K and one of V."""
 LEAST_FP8 = 89
@@ -83,18 +83,17 @@ def test_decode(architecture: int, name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 64), ("bf16", 128), ("q8", 128), ("bf16", 256), ("q8", 256)),
-)
+    cases(("bf16", 64), ("k8v4", 64), ("bf16", 128), ("q8", 128), ("k8v4", 128), ("q4", 128),
+          ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256), ("q4", 256)),
+)  # fmt: skip
 def test_prefill(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:
         meta.prefill(name, size)
     (launch,) = launches
     code = checked(launch, architecture)
     assert count(MATRIX, code.loop) > 0
-    assert count(NARROW_LOAD, code.loop) <= (0 if name == "bf16" else KEYS_SCALES)
-    # A part of 64 dims and 16 keys is 4 bytes a thread; more keys spill.
-    is_part = size > 128 and name != "bf16"
-    assert (count(WIDE_LOAD, code.loop) > 0) != is_part
+    assert count(NARROW_LOAD, code.loop) <= KEYS_SCALES[name]
+    assert count(WIDE_LOAD, code.loop) > 0
     # Warp groups multiply from shared memory.
     assert (count(WARP_GROUP_MATRIX, code.loop) > 0) == (architecture == HOPPER)
 

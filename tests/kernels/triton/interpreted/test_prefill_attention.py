@@ -24,7 +24,7 @@ def prefilled(
     return compared(prefill_attention, kept, q, new, *options, tile=tile)
 
 
-@pytest.mark.parametrize("name", ["f16", "bf16", "k8", "q8", "fp8"])
+@pytest.mark.parametrize("name", ["f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4"])
 def test_every_format(name: str) -> None:
     kept = stored(name, LENGTHS)
     assert prefilled(kept, queries(kept, sum(NEW), 4), NEW).error < ERROR[name]
@@ -33,7 +33,7 @@ def test_every_format(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "size"),
     [(name, size) for name in ("bf16", "q8") for size in (80, 96, 128, 256)]
-    + [("fp8", 256), ("k8", 256)],
+    + [("fp8", 256), ("k8", 256), ("k8v4", 80), ("k8v4", 256), ("q4", 256)],
 )
 def test_other_head_sizes(name: str, size: int) -> None:
     kept = stored(name, [40, 9], size=size)
