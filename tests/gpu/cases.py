@@ -12,7 +12,6 @@ from tests.gpu import op_checks, pass_checks
 Check = Callable[[Rig], float]
 KV = ("bf16", "q8", "fp8", "k8v4", "q4")
 SIZES = (64, 128, 256)
-READ_BY_PREFILL = ("bf16", "q8", "fp8")
 LONG = (1, 63, 700, 2500)
 """Tokens of sequences: within a tile, at a border, over several shares."""
 MODELS = (("bf16", "bf16"), ("bf16", "q8"), ("Q4_K", "q8"))
@@ -49,7 +48,7 @@ def prefill() -> dict[str, Check]:
         f"prefill {kv} {size}": partial(
             op_checks.attention, kv=kv, size=size, new=(70, 1, 130), lengths=(70, 65, 700)
         )
-        for kv in READ_BY_PREFILL
+        for kv in KV
         for size in SIZES
     }
 

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import torch
 
+from tests.bench.gpu import floors
 from tests.bench.gpu.parts import PARTS
 from tests.bench.gpu.report import COLUMNS, as_text
 from tests.bench.gpu.rig import Rig
+from tests.bench.gpu.shapes import SHAPES
 from tests.bench.gpu.targets import TARGETS
 from tests.gpu.cases import GROUPS
 
@@ -96,3 +98,21 @@ def test_targets_are_read_from_a_report() -> None:
     assert lines["decode 8B bf16, share of reading"] == (">= 0.80", "not measured", "")
     assert lines["attention of decode at 32k, q8 against bf16"] == (">= 1.70", "1.60", "no")
     assert lines["failed tests"] == ("<= 0.00", "1.00", "no")
+
+
+def test_the_documentation_has_the_tables_that_the_formulas_give() -> None:
+    text = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    assert floors.tables().strip() in text, "python -m tests.bench.gpu.floors"
+
+
+def test_floors_are_those_of_the_layout_and_the_shapes() -> None:
+    """By hand, for the 8B shape."""
+    config = SHAPES["8B"]
+    weights = 36 * (4096 * (2 * 4096 + 2 * 1024) + 3 * 4096 * 12_288) + 151_936 * 4096
+    assert floors.step(config, "bf16", "bf16", 0).bytes == pytest.approx(2 * weights, rel=0.01)
+    assert floors.attention_bytes(config, "bf16", 1000) == 1000 * 36 * 4 * 8 * 128
+    assert floors.kv_bytes(config, "q8") == 2 * 8 * (128 + 2)
+    assert floors.kv_bytes(config, "k8v4") == 8 * (1.5 * 128 + 6)
+    assert floors.kv_bytes(config, "q4") == 8 * (128 + 128 // 16 + 4)
+    pairs = sum(32_000 + i + 1 for i in range(32))
+    assert floors.attention_operations(config, 32, 32_000) == 36 * 4 * 32 * 128 * pairs
