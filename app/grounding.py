@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.knowledge import collection, parts
 from app.knowledge.fitting import budget, estimate, fitting, shrunk, size
-from app.knowledge.followup import is_question
+from app.knowledge.followup import is_courtesy, is_question
 from app.knowledge.judging import Judge, judged
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.prompt import new_mark
@@ -86,6 +86,9 @@ class Grounding:
 
     def sources(self, question: str, history: Sequence[Message]) -> Steps:
         """None: the question is asked without documents. Raises what the base raises."""
+        comes_with_text = self.is_attached and not self.is_later
+        if is_courtesy(question) and not comes_with_text:
+            return None
         name = "" if self.is_attached else self.base.name
         yield Searching(f"searching {name or 'the attached text'}")
         self.base.rescan()

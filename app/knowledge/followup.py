@@ -33,6 +33,14 @@ ASKING = re.compile(
     r"quién\w*|qué|cuándo|dónde|cómo|cuánt\w*|cuál\w*)\b|[谁哪几吗呢]|什么|多少|为何|怎[么样]",
     re.IGNORECASE,
 )
+COURTESY = re.compile(
+    r"\W*(?:(?:many |so )?thanks?(?: you)?(?: (?:very|so) much| a lot)?|ok(?:ay)?|great|good|nice|"
+    r"perfect|hello|hi|hey|(?:good ?)?bye|good (?:morning|evening|night)|you are welcome|"
+    r"danke(?: schön| sehr)?|vielen dank|hallo|tschüss|gut(?:en (?:morgen|tag|abend))?|"
+    r"merci(?: beaucoup)?|bonjour|salut|au revoir|(?:muchas )?gracias|hola|adiós|"
+    r"谢谢你?|多谢|你好|您好|再见|好的?)(?:\W+(?:thanks?(?: you)?|danke|merci|gracias|谢谢))?\W*",
+    re.IGNORECASE,
+)
 INSTRUCTION = """\
 Rewrite the question below so that it can be understood without this conversation: put names in \
 the place of words like "it" or "they". Reply with the rewritten question only.
@@ -52,6 +60,11 @@ def is_followup(question: str) -> bool:
 def is_question(text: str) -> bool:
     """Whether it asks for something, and is no order to do something with a text."""
     return ASKING.search(text.strip()) is not None
+
+
+def is_courtesy(text: str) -> bool:
+    """Whether it greets or thanks, and asks nothing of documents."""
+    return COURTESY.fullmatch(text.strip()) is not None
 
 
 def instruction(question: str) -> str:

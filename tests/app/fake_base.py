@@ -46,6 +46,7 @@ class FakeIndex:
 class FakeBase:
     found: Retrieved = field(default_factory=lambda: Retrieved(()))
     name: str = "work"
+    folder: Path = Path("no such folder")
     index: FakeIndex = field(default_factory=FakeIndex)
     asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
     rescans: int = 0

@@ -341,6 +341,29 @@ def test_questions_that_lean_on_others_are_known(question: str, leans: bool) -> 
     assert is_followup(question) is leans
 
 
+@pytest.mark.parametrize(
+    "text", ["Thanks!", "thank you very much", "Ok, danke", "谢谢", "Hello :)"]
+)
+def test_courtesies_are_not_searched_for(
+    session: Session, client: FakeClient, base: FakeBase, text: str
+) -> None:
+    base.found = Retrieved((), is_refused=True, reason="3 files hold nothing about this.")
+    answered = ended(session.send(None, text, KB))
+    assert answered.message.citations == ()
+    assert [submit.messages[-1].content for submit in client.submits] == [text]
+    assert base.asked == []
+
+
+@pytest.mark.parametrize("text", ["Hello Kitty?", "ok who pays", "great fees", "Kaution"])
+def test_what_may_ask_for_something_is_searched_for(
+    session: Session, client: FakeClient, base: FakeBase, text: str
+) -> None:
+    base.found = Retrieved((), is_refused=True, reason="3 files hold nothing about this.")
+    ended(session.send(None, text, KB))
+    assert client.submits == []
+    assert len(base.asked) == 1
+
+
 # ---- attached text
 
 LONG = "\n\n".join(f"Paragraph {number} is about bees and honey." for number in range(200))
