@@ -22,4 +22,5 @@ def hadamard(x: Tensor) -> Tensor:
         first, second = torch.unflatten(y, -1, (-1, 2, step)).unbind(-2)
         y = torch.stack((first + second, first - second), -2).flatten(-3)
         step *= 2
-    return (y / math.sqrt(size)).to(x.dtype)
+    # A factor, as in `triton/rotation.py`: a quotient may be rounded otherwise.
+    return (y * (1 / math.sqrt(size))).to(x.dtype)

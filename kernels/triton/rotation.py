@@ -18,6 +18,7 @@ def rotated(x, ROWS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr):
     passes as the size has bits, every number stands at its own place again.
     """
     P: tl.constexpr = SIZE & -SIZE
+    FACTOR: tl.constexpr = 1.0 / P**0.5
     M: tl.constexpr = ROWS * WIDTH // P
     y = tl.reshape(x, (M, P))
     for bit in tl.static_range(16):
@@ -25,4 +26,4 @@ def rotated(x, ROWS: tl.constexpr, WIDTH: tl.constexpr, SIZE: tl.constexpr):
             first, second = tl.split(tl.reshape(y, (M, P // 2, 2)))
             both = tl.join(first + second, first - second)
             y = tl.reshape(tl.permute(both, (0, 2, 1)), (M, P))
-    return tl.reshape(y, (ROWS, WIDTH)) * (1.0 / tl.sqrt(P * 1.0))
+    return tl.reshape(y, (ROWS, WIDTH)) * FACTOR

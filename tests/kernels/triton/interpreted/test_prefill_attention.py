@@ -25,9 +25,14 @@ def prefilled(
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4"])
-def test_every_format(name: str) -> None:
+def test_every_format_and_a_prompt_alone_is_bitwise_the_prompt_among_others(name: str) -> None:
     kept = stored(name, LENGTHS)
-    assert prefilled(kept, queries(kept, sum(NEW), 4), NEW).error < ERROR[name]
+    q = queries(kept, sum(NEW), 4)
+    together = prefilled(kept, q, NEW)
+    assert together.error < ERROR[name]
+    one = replace(kept, k=kept.k[1:2], tables=kept.tables[1:2])
+    alone = prefilled(one, q.split(NEW)[1], NEW[1:2]).found
+    assert torch.equal(alone, together.found.split(NEW)[1])
 
 
 @pytest.mark.parametrize(
@@ -47,50 +52,44 @@ def test_groups_of_heads(heads: int, kv_heads: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "window"), [("bf16", 1), ("bf16", 7), ("bf16", 40), ("q8", 17), ("fp8", 7)]
+    ("name", "window"),
+    [("bf16", 1), ("bf16", 7), ("bf16", 40), ("q8", 17), ("fp8", 7), ("k8v4", 7), ("q4", 17)],
 )
 def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
-    kept = stored(name, LENGTHS)
+    kept = stored(name, LENGTHS, kv_heads=1)
     tables = kept.tables.clone()
     for b, (length, new) in enumerate(zip(LENGTHS, NEW, strict=True)):
         tables[b, : max(0, length - new + 1 - window) // 16] = 0
     kept = replace(kept, tables=tables)
-    assert prefilled(kept, queries(kept, sum(NEW), 4), NEW, window).error < ERROR[name]
+    assert prefilled(kept, queries(kept, sum(NEW), 2), NEW, window).error < ERROR[name]
 
 
-def test_soft_cap() -> None:
-    kept = stored("bf16", LENGTHS)
-    assert prefilled(kept, queries(kept, sum(NEW), 4) * 8, NEW, None, 5.0).error < ERROR["bf16"]
+@pytest.mark.parametrize("name", ["bf16", "k8v4"])
+def test_soft_cap(name: str) -> None:
+    kept = stored(name, LENGTHS, kv_heads=1)
+    assert prefilled(kept, queries(kept, sum(NEW), 2) * 8, NEW, None, 5.0).error < ERROR[name]
 
 
 @pytest.mark.parametrize(("rows", "keys", "block"), [(16, 16, 64), (64, 64, 16), (128, 64, 64)])
 def test_tiles_smaller_and_larger_than_a_block(rows: int, keys: int, block: int) -> None:
-    kept = stored("bf16", [100], block=block)
+    kept = stored("bf16", [100], block, kv_heads=1)
     tile = PrefillTile(rows, keys, warps=4)
-    assert prefilled(kept, queries(kept, 37, 4), [37], tile=tile).error < ERROR["bf16"]
+    assert prefilled(kept, queries(kept, 37, 2), [37], tile=tile).error < ERROR["bf16"]
 
 
 def test_prompts_that_end_around_every_border() -> None:
     """Of tiles of 16 tokens and 32 keys."""
     lengths = [31, 32, 33, 49, 64, 65]
-    kept = stored("bf16", lengths)
-    both = prefilled(kept, queries(kept, 16 * len(lengths), 4), [16] * len(lengths))
+    kept = stored("bf16", lengths, kv_heads=1)
+    both = prefilled(kept, queries(kept, 16 * len(lengths), 2), [16] * len(lengths))
     rows = zip(both.found, both.wanted, strict=True)
     assert max(relative(*row) for row in rows) < 2 * ERROR["bf16"]
-
-
-@pytest.mark.parametrize("name", ["bf16", "q8"])
-def test_a_prompt_alone_is_bitwise_the_prompt_among_others(name: str) -> None:
-    kept = stored(name, LENGTHS)
-    q = queries(kept, sum(NEW), 4)
-    together = prefilled(kept, q, NEW).found.split(NEW)
-    for b, rows in enumerate(q.split(NEW)):
-        one = replace(kept, k=kept.k[b : b + 1], tables=kept.tables[b : b + 1])
-        assert torch.equal(prefilled(one, rows, [NEW[b]]).found, together[b])
 
 
 def test_a_shape_without_a_kernel_is_named() -> None:
     assert can_run(64, 16, poisoned_pool("q8", 2).layout, (8, 0)) is None
     assert "f32" in str(can_run(64, 16, poisoned_pool("f32", 2).layout, (8, 0)))
+    assert can_run(64, 16, poisoned_pool("q4", 2).layout, (8, 0)) is None
+    assert "80" in str(can_run(80, 16, poisoned_pool("q4", 2, size=80).layout, (8, 0)))
     assert "72" in str(can_run(72, 16, poisoned_pool("q8", 2, size=72).layout, (8, 0)))
     assert "128 heads" in str(can_run(64, 128, poisoned_pool("q8", 2).layout, (8, 0)))
