@@ -17,7 +17,7 @@ from tests.bench.gpu.rig import Rig
 
 def op(rig: Rig, name: str, facts: Facts) -> Callable[..., Any]:
     """Raises KernelMissing where a device lacks the kernel."""
-    return choose(name, facts, rig.kernels.capability, TRITON if rig.is_gpu else REFERENCE).run
+    return choose(name, facts, rig.kernels.capability, TRITON if rig.has_kernels else REFERENCE).run
 
 
 def moved_pool(rig: Rig, pool: KVPool) -> KVPool:

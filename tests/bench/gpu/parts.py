@@ -21,6 +21,12 @@ from tests.bench.gpu.rig import Rig
 from tests.bench.gpu.shapes import SHAPES, TINY
 from tests.gpu.pass_checks import memory
 
+ENVIRONMENT = {
+    "TRITON_CACHE_DIR": str(Path("build", "triton").resolve()),
+    "TRITON_DEFAULT_FP_FUSION": "1",
+}
+"""For all processes of a run: what one compiles the others find."""
+
 
 @dataclass
 class Run:
@@ -40,6 +46,8 @@ class Run:
             return None
         if is_dry:
             torch.set_num_threads(1)
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
         rig = Rig(device, rounds=1) if is_dry else Rig(device)
         run = Run(rig, is_dry, is_quick, time.monotonic() + 60 * minutes)
         run.report = {
@@ -95,7 +103,6 @@ def _tests(run: Run) -> dict[str, Any]:
     jobs = compiling.jobs([*run.points(plan.DECODE), *run.points(plan.PREFILL)])
     if run.is_dry:
         return {**device_tests.run_dry(run.rig), "compile_jobs": len(jobs), "compiled": 0}
-    os.environ.setdefault("TRITON_CACHE_DIR", str(Path("build", "triton").resolve()))
     major, minor = run.rig.kernels.capability or (0, 0)
     pool, compiled = compiling.start(jobs, 10 * major + minor)
     found = device_tests.run_all()

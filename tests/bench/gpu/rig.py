@@ -18,11 +18,13 @@ from models.ops import KernelSettings
 class Rig:
     """A device with its kernels, or a CPU with plain torch, where nothing but the code is proven.
 
-    `rounds`: measurements of which the median counts.
+    `rounds`: measurements of which the median counts. `interpreted`: the capability that kernels
+    are interpreted for on a CPU.
     """
 
     device: torch.device
     rounds: int = 20
+    interpreted: tuple[int, int] | None = None
 
     @property
     def is_gpu(self) -> bool:
@@ -30,7 +32,13 @@ class Rig:
 
     @property
     def kernels(self) -> KernelSettings:
+        if self.interpreted is not None:
+            return KernelSettings(self.interpreted)
         return KernelSettings.of(self.device)
+
+    @property
+    def has_kernels(self) -> bool:
+        return self.kernels.capability is not None
 
     @property
     def dtype(self) -> torch.dtype:
