@@ -14,19 +14,20 @@ CACHE = ROOT / "build" / "triton"
 """Compiled kernels, kept between runs."""
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.skipif(sys.platform != "linux", reason="Triton has no wheel for this system")
 @pytest.mark.parametrize(
     ("kind", "interpret", "tests"),
     [
         ("interpreted", "1", "not model"),
         ("compiled", "0", "not model"),
-        pytest.param(
-            "compiled", "0", "model", marks=[pytest.mark.model, pytest.mark.timeout(1200)]
-        ),
+        pytest.param("compiled", "0", "model", marks=pytest.mark.model),
     ],
 )
 def test_session_passes(kind: str, interpret: str, tests: str) -> None:
-    """Kernels of the rarer kinds are compiled where the real models are tried: it takes minutes."""
+    """Half a minute each where nothing else runs. Kernels of the rarer kinds are compiled where the
+    real models are tried: it takes minutes.
+    """
     settings = {
         "TRITON_INTERPRET": interpret,
         "TRITON_CACHE_DIR": str(CACHE),

@@ -73,7 +73,9 @@ def check_product(launch: Launch, architecture: int, kind: str, matrices: int) -
         assert len(code.loop) * code.threads / tile <= MOST_INSTRUCTIONS[kind]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture", [80, 90, *(pytest.param(one, marks=pytest.mark.model) for one in (89, 120))]
+)
 def test_the_kernels_of_most_files(architecture: int) -> None:
     """Two weights at once behind a norm is what takes most registers."""
     for kind in ("Q4_K", "bf16") if architecture in (80, 120) else ("Q4_K",):

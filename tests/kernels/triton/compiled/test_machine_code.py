@@ -1,8 +1,13 @@
-"""Machine code of every kernel: nothing spills, it fits, hot loops load 16 bytes at once."""
+"""Machine code of every kernel: nothing spills, it fits, hot loops load 16 bytes at once.
+
+A kernel of every kind is tried each time, for the oldest architecture or for Hopper; every size for
+every architecture with the real models.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -29,16 +34,19 @@ KV_BITS = {"bf16": 32, "q8": 16, "fp8": 16, "k8v4": 12, "q4": 8}
 """Of a number of K and one of V."""
 LEAST_FP8 = 89
 HOPPER = 90
+RARE = pytest.mark.model
 WARP_GROUP_MATRIX = re.compile(r"\bHGMMA\b")
 
 
-def cases(*kinds: tuple[str, int]) -> list[tuple[int, str, int]]:
-    """(architecture, format, head size); fp8 exists from 8.9 on."""
+def cases(*kinds: tuple[str, int], often: dict[int, set[tuple[str, int]]]) -> list[Any]:
+    """(architecture, format, head size); fp8 exists from 8.9 on. `often`: those of an architecture
+    that are tried each time.
+    """
     return [
-        (architecture, name, size)
+        pytest.param(architecture, *kind, marks=() if kind in often.get(architecture, ()) else RARE)
         for architecture in ARCHITECTURES
-        for name, size in kinds
-        if name != "fp8" or architecture >= LEAST_FP8
+        for kind in kinds
+        if kind[0] != "fp8" or architecture >= LEAST_FP8
     ]
 
 
@@ -52,8 +60,11 @@ def checked(launch: Launch, architecture: int) -> MachineCode:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 128), ("q8", 128), ("q8", 256), ("fp8", 128), ("k8v4", 128)),
-)
+    cases(
+        ("bf16", 128), ("q8", 128), ("q8", 256), ("fp8", 128), ("k8v4", 128), ("q4", 128),
+        often={80: {("q8", 128)}, HOPPER: {("q8", 128), ("k8v4", 128)}},
+    ),
+)  # fmt: skip
 def test_store(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:
         meta.store(name, size)
@@ -64,8 +75,14 @@ def test_store(architecture: int, name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("k8v4", 128),
-          ("q4", 128), ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256)),
+    cases(
+        ("bf16", 64), ("q8", 64), ("bf16", 128), ("q8", 128), ("fp8", 128), ("k8v4", 128),
+        ("q4", 128), ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256), ("q4", 256),
+        often={
+            80: {("bf16", 128), ("q8", 128)},
+            HOPPER: {("bf16", 128), ("q8", 128), ("q4", 128)},
+        },
+    ),
 )  # fmt: skip
 def test_decode(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:
@@ -83,8 +100,14 @@ def test_decode(architecture: int, name: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     ("architecture", "name", "size"),
-    cases(("bf16", 64), ("k8v4", 64), ("bf16", 128), ("q8", 128), ("k8v4", 128), ("q4", 128),
-          ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256), ("q4", 256)),
+    cases(
+        ("bf16", 64), ("k8v4", 64), ("q4", 64), ("bf16", 128), ("q8", 128), ("k8v4", 128),
+        ("q4", 128), ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256), ("q4", 256),
+        often={
+            80: {("bf16", 128), ("q8", 256)},
+            HOPPER: {("bf16", 128), ("q4", 128)},
+        },
+    ),
 )  # fmt: skip
 def test_prefill(architecture: int, name: str, size: int) -> None:
     with dry_run(architecture) as launches:

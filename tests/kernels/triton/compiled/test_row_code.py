@@ -21,8 +21,17 @@ from tests.kernels.triton.meta import integers, tensor
 VOCAB = 151_936
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("width", [1024, 4096])
+ROWS = [
+    pytest.param(
+        architecture, width, marks=() if (architecture, width) == (90, 4096) else pytest.mark.model
+    )
+    for architecture in ARCHITECTURES
+    for width in (1024, 4096)
+]
+"""One of them each time, the others with the real models."""
+
+
+@pytest.mark.parametrize(("architecture", "width"), ROWS)
 def test_rows(architecture: int, width: int) -> None:
     with dry_run(architecture) as launches:
         x, weight = tensor(8, width), tensor(width)
@@ -36,6 +45,7 @@ def test_rows(architecture: int, width: int) -> None:
         assert count(WIDE_LOAD, code.body) >= 1
 
 
+@pytest.mark.model
 @pytest.mark.parametrize("architecture", [80])
 def test_candidates(architecture: int) -> None:
     """For the architecture with the fewest registers to spare: compiling it takes long."""
