@@ -96,7 +96,10 @@ def attention(
         place = borders[first : last + 1] - borders[first], kept.lengths[first:last]
         tables = kept.tables[first:last]
         given = (one.to(rig.device).contiguous() for one in (*place, tables))
-        return run(turned[rows].to(rig.device).contiguous(), pool, 1, *given, scale).cpu()
+        seen = turned[rows].to(rig.device)
+        # In float32: what rounding the result would add is left out.
+        out = torch.full(seen.shape, torch.nan, device=rig.device)
+        return run(seen, pool, 1, *given, scale, out=out).cpu()
 
     together = attended(0, len(new))
     wanted = torch.cat(
