@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,9 @@ LOOK_SECONDS = 1.0
 """How often it is looked whether the folders are still the same ones."""
 POLL_SECONDS = 1.5
 """Between two hints where the system does not tell."""
+FAILURES = 3
+"""In a row, each soon after the one before, show that the system cannot tell."""
+SOON_SECONDS = 10.0
 DEBOUNCE_MS, STEP_MS = 400, 50
 """Changes that follow each other closely are one hint, which comes after a pause of a step."""
 
@@ -43,7 +47,8 @@ class Changes:
         self._hint = hint
         self._notice = notice
         self._stop = threading.Event()
-        self._must_poll = False
+        self._failed: list[float] = []
+        """When watching failed, as far as that was lately."""
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
 
     def start(self) -> None:
@@ -58,7 +63,7 @@ class Changes:
             places = self._places()
             there = [folder for folder, found in places.items() if found is not None]
             self._hint()
-            if self._must_poll or any(is_remote(folder) for folder in there):
+            if len(self._failed) >= FAILURES or any(is_remote(folder) for folder in there):
                 self._stop.wait(POLL_SECONDS)
             elif there:
                 self._watch(there, places)
@@ -70,9 +75,10 @@ class Changes:
         return {folder: identity(folder) for folder in self._folders()}
 
     def _watch(self, folders: list[Path], places: dict[Path, tuple[int, int] | None]) -> None:
-        """Until the folders are others, or the system cannot tell."""
+        """Until the folders are others, or something could not be told."""
         from watchfiles import watch
 
+        is_told = False
         try:
             for changes in watch(
                 *folders,
@@ -86,14 +92,25 @@ class Changes:
                 force_polling=False,
                 ignore_permission_denied=True,
             ):
-                if changes:
-                    self._hint()
+                if changes or not is_told:
+                    self._hint()  # Also for what changed before the system began to tell.
+                is_told = True
                 if self._places() != places:
                     return
         except Exception as error:  # the library raises what the system says, in kinds of its own
             if self._places() == places and not self._stop.is_set():
-                self._must_poll = True
-                self._notice(f"Changes are looked for instead of being told: {error}")
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """A name that is no text ends the library's watching: it is begun again. What fails again
+        and again is given up.
+        """
+        now = time.monotonic()
+        self._failed = [*(then for then in self._failed if now - then < SOON_SECONDS), now]
+        if len(self._failed) >= FAILURES:
+            self._notice(f"Changes are looked for instead of being told: {error}")
+        else:
+            self._stop.wait(LOOK_SECONDS)
 
     def _is_ours(self, path: str) -> bool:
         return (path + os.sep).startswith(self._ours)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -92,6 +95,28 @@ def test_edits_new_folders_renames_and_deletions_are_followed(
     assert base.rescan() is None, "a question need not look at the disk"
 
 
+def test_what_changes_before_the_system_begins_to_tell_is_seen(
+    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import watchfiles
+
+    watching = watchfiles.watch
+
+    def late(*arguments: Path, **options: Any) -> Any:
+        assert becomes(lambda: found(base, "alpha") == {"a.md"})
+        time.sleep(0.3)  # The first sync is over; nothing but a hint starts another.
+        (docs / "b.md").write_text("beta")
+        return watching(*arguments, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", late)
+    running = Watch(base)
+    running.start()
+    try:
+        assert becomes(lambda: found(base, "beta") == {"b.md"})
+    finally:
+        running.stop()
+
+
 def test_where_the_system_cannot_tell_it_is_looked_and_told(
     base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +135,25 @@ def test_where_the_system_cannot_tell_it_is_looked_and_told(
         running.stop()
     assert len(notices) == 1
     assert "watch limit" in notices[0]
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are text there")
+def test_a_name_that_is_no_text_is_followed_without_looking_again_and_again(
+    base: KnowledgeBase, docs: Path
+) -> None:
+    notices: list[str] = []
+    running = Watch(base, on_notice=notices.append)
+    running.start()
+    try:
+        assert becomes(lambda: found(base, "alpha") == {"a.md"})
+        odd = docs / os.fsdecode(b"odd \xff.md")
+        odd.write_text("odd")
+        assert becomes(lambda: found(base, "odd") == {"odd \\xff.md"})
+        odd.unlink()
+        assert becomes(lambda: not found(base, "odd"))
+    finally:
+        running.stop()
+    assert notices == []
 
 
 def test_a_root_that_goes_and_comes_back_is_followed_again(
@@ -195,7 +239,7 @@ def test_the_index_below_a_root_is_no_change(tmp_path: Path) -> None:
             time.sleep(0.6)
         finally:
             running.stop()
-    assert count <= 2
+    assert count <= 3
     assert len(reports) <= count + 2
 
 
