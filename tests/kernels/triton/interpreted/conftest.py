@@ -14,8 +14,9 @@ IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 collect_ignore_glob = [] if IS_INTERPRETED else ["test_*.py"]
 
 if IS_INTERPRETED:
-    from tests.kernels.triton import low_precision
+    from tests.kernels.triton import low_precision, patch_once
     from tests.kernels.triton.bounds import Bounds
 
     low_precision.install()
+    patch_once.install()
     Bounds().install()
