@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 
 from models.config import ModelConfig
-from tests.bench.gpu import beside, compiling, device_tests, plan, speed
+from models.decoder_memory import parameter_count
+from tests.bench.gpu import beside, compiling, device_tests, floors, plan, speed
 from tests.bench.gpu.ceilings import ceilings
 from tests.bench.gpu.plan import Point
 from tests.bench.gpu.rig import Rig
@@ -70,24 +72,38 @@ class Run:
         return time.monotonic() < self.deadline
 
     def points(self, points: Sequence[Point]) -> Sequence[Point]:
+        """Of a plan, what fits the device."""
         chosen = tuple(points)
         chosen = plan.quick(chosen) if self.is_quick else chosen
-        return plan.dry(chosen) if self.is_dry else chosen
+        chosen = plan.dry(chosen) if self.is_dry else chosen
+        room = self.rig.free_bytes()
+        return [one for one in chosen if _needed(self.shapes[one.shape], one) <= room]
+
+    @contextmanager
+    def naming(self, name: str) -> Iterator[None]:
+        """What fails inside is named in the report, and the run goes on."""
+        try:
+            yield
+        except Exception as error:
+            traceback.print_exc()
+            self.report["broken"][name] = f"{type(error).__name__}: {error}"[:500]
 
     def do(self, name: str, part: Callable[[Run], Any]) -> None:
-        """A part that fails is named, and the next one begins."""
         if not self.goes_on():
             self.report["left_out"].append(name)
             return
         print(f"{name} ...", file=sys.stderr, flush=True)
         started = time.monotonic()
-        try:
+        with self.naming(name):
             self.report[name] = part(self)
-        except Exception as error:
-            traceback.print_exc()
-            self.report["broken"][name] = f"{type(error).__name__}: {error}"[:500]
         self.rig.forget()
         self.report["seconds"][name] = round(time.monotonic() - started, 1)
+
+
+def _needed(config: ModelConfig, point: Point) -> float:
+    """Bytes of weights, and of keys and values at the greatest length."""
+    weights = parameter_count(config) * floors.WEIGHT_BYTES[point.weights]
+    return weights + floors.attention_bytes(config, point.kv, max(point.lengths))
 
 
 def _version() -> str:
@@ -131,20 +147,20 @@ def _measured(run: Run, points: Sequence[Point], measure: Measure) -> Iterator[d
         if decoder is None:
             run.report["left_out"].append(f"{measure.__name__} {point}")
             continue
-        try:
+        with run.naming(f"{measure.__name__} {point}"):
             yield from measure(run.rig, point, decoder, run.report["ceilings"])
-        except Exception as error:
-            traceback.print_exc()
-            run.report["broken"][f"{measure.__name__} {point}"] = f"{error}"[:500]
+        # The next one is made while nothing holds this one.
+        del decoder
 
 
 def _attention(run: Run) -> list[dict[str, Any]]:
     config = run.shapes["8B"]
     length = plan.DRY_LENGTH if run.is_dry else plan.ATTENTION_LENGTH
-    return [
-        speed.attention(run.rig, config, kv, length, run.report["ceilings"])
-        for kv in plan.ATTENTION_KV
-    ]
+    found = []
+    for kv in plan.ATTENTION_KV:
+        with run.naming(f"attention {kv}"):
+            found.append(speed.attention(run.rig, config, kv, length, run.report["ceilings"]))
+    return found
 
 
 def _torch_attention(run: Run) -> list[dict[str, float]]:
@@ -164,9 +180,11 @@ def _generate(run: Run) -> list[dict[str, Any]]:
         if run.is_quick or not run.goes_on():
             run.report["left_out"].append(f"generate {shape}")
             continue
-        result = beside.generate(run.rig, run.shapes[shape], tokens, is_static)
         cache = "static" if is_static else "dynamic"
-        found.append({"shape": shape, "cache": cache, **result})
+        with run.naming(f"generate {shape} {cache}"):
+            result = beside.generate(run.rig, run.shapes[shape], tokens, is_static)
+            found.append({"shape": shape, "cache": cache, **result})
+        run.rig.forget()
     return found
 
 

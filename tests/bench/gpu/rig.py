@@ -90,6 +90,10 @@ class Rig:
         runner.capture("run", recorded)
         return self.device_seconds(lambda: runner.replay("run"), rounds)
 
+    def free_bytes(self) -> float:
+        """What may be taken; infinite on a CPU, where nothing is large."""
+        return 0.9 * torch.cuda.mem_get_info(self.device)[0] if self.is_gpu else float("inf")
+
     def forget(self) -> None:
         """Give freed memory back, so that the next model finds it in one piece."""
         if self.is_gpu:
