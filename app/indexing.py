@@ -104,8 +104,6 @@ def tell_report(report: SyncReport, status: Status, console: Console) -> None:
     console.line(summary(report, status))
     for root in report.missing_roots:
         console.note(f"Not there now: {root}. What was indexed of it stays.")
-    for notice in report.notices:
-        console.note(notice)
     tell_unfinished(report.unfinished, status.name, console)
     if not report.is_complete:
         console.note(f'Stopped. Go on with: localchat kb sync "{status.name}"')

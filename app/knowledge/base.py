@@ -271,7 +271,7 @@ class KnowledgeBase:
         self.close()
 
 
-def ignore(progress: SyncProgress) -> None:
+def ignore(value: object) -> None:
     """For what nobody wants to know."""
 
 

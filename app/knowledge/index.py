@@ -100,10 +100,6 @@ class Index:
         with self.read() as connection:
             return stored_chunks.of_document(connection, content_id)
 
-    def document_text(self, content_id: int) -> str:
-        """Its text; white space between chunks is newlines, offsets are kept."""
-        return stored_chunks.joined(self.document_chunks(content_id))
-
     def content_ids(self, name: str = "") -> list[int]:
         """Documents, newest file first; of the files whose name holds `name` where given."""
         with self.read() as connection:
@@ -120,11 +116,6 @@ class Index:
     def embedder(self) -> str | None:
         """Fingerprint that the vectors in use belong to; None: no vectors."""
         return None if (used := self.vector_set) is None else used.fingerprint
-
-    @property
-    def embedder_size(self) -> int:
-        """Numbers in a vector; 0 without one."""
-        return 0 if (used := self.vector_set) is None else used.size
 
     @property
     def vector_set(self) -> VectorSet | None:
@@ -209,10 +200,6 @@ class Index:
         """What the search measured on this corpus; None: not yet."""
         found = self._remembered("calibration", _calibration)
         return None if found is None else found["measured"]
-
-    @calibration.setter
-    def calibration(self, value: dict[str, Any] | None) -> None:
-        self.set_calibration(value, self.embedder)
 
     def set_calibration(self, measured: dict[str, Any] | None, embedder: str | None) -> None:
         """`embedder`: fingerprint of the one that it was measured with."""

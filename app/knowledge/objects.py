@@ -48,7 +48,6 @@ def report_object(report: SyncReport, status: Status) -> dict[str, Any]:
         "is_complete": report.is_complete,
         "searchable_after": report.searchable_after,
         "not_indexed": [file_object(file) for file in report.unfinished],
-        "notices": list(report.notices),
     }
 
 
@@ -75,7 +74,7 @@ def passage_object(passage: Passage) -> dict[str, Any]:
 
 
 def retrieved_object(name: str, question: str, retrieved: Retrieved) -> dict[str, Any]:
-    """What a question finds; `passages` is empty where `is_refused` is true."""
+    """What a question finds; where `is_refused` is true, the nearest, which are not near enough."""
     return {
         "name": name,
         "question": question,

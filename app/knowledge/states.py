@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 INDEXED = "indexed"
-NO_TEXT = "no text (needs OCR)"
-ENCRYPTED = "encrypted"
-TOO_LARGE = "too large"
 SKIPPED = "skipped: "
-"""The final states of a file; the last with a reason after it."""
+"""Final states of a file, the second with a reason after it; the others are those of
+`document.Unreadable`.
+"""
 
 Phase = Literal["reading", "embedding"]
 
@@ -66,11 +65,6 @@ class SyncReport:
     """Files that are not `indexed`, with the reason."""
     missing_roots: tuple[Path, ...] = ()
     """Roots that are gone or not mounted: what was indexed of them stays."""
-    notices: tuple[str, ...] = ()
-
-    @property
-    def has_changes(self) -> bool:
-        return bool(self.added or self.changed or self.removed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from app.errors import Busy, LocalchatError
-from app.knowledge.base import KnowledgeBase
+from app.knowledge.base import KnowledgeBase, ignore
 from app.knowledge.changes import Changes
 from app.knowledge.errors import EmbedderChanged
 from app.knowledge.states import SyncProgress, SyncReport
@@ -104,7 +104,3 @@ class Watch:
         self._on_progress(progress)
         is_late = progress.phase == "embedding" and self._wanted.is_set()
         return not (self._ended.is_set() or is_late)
-
-
-def ignore(value: object) -> None:
-    """For what nobody wants to know."""

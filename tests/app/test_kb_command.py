@@ -186,7 +186,7 @@ def test_a_base_that_cannot_be_read_can_be_removed(
         raise IndexDamaged("The index of work is damaged.")
 
     monkeypatch.setattr(bases, "open", damaged)
-    monkeypatch.setattr(bases, "remove", bases.bases.pop)
+    monkeypatch.setattr(bases, "remove", lambda name: (bases.bases.pop(name), ())[1])
     assert run(capsys, "list")[0] == 0
     assert run(capsys, "remove", "work", "--yes")[0] == 0
     assert bases.names() == []
@@ -308,7 +308,7 @@ def test_names_of_files_cannot_act_on_a_terminal(base: FakeBase, tmp_path: Path)
 
     evil = "\x1b]0;x\x07\x1b[2J\u202egnp.exe"
     base.steps = (SyncProgress("reading", 1, 1, evil),)
-    base.report = SyncReport(unfinished=(file_state(evil, f"skipped: {evil}"),), notices=(evil,))
+    base.report = SyncReport(unfinished=(file_state(evil, f"skipped: {evil}"),))
     out, err = Terminal(), Terminal()
     console = Console(color="never", out=out, err=err)
     report = Indexing(base, console).run()

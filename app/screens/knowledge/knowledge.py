@@ -215,7 +215,7 @@ class Knowledge:
             session.remove_base(name)
             self.screen.post_message(m.BaseAdvanced(name, None))
 
-        self._watcher.submit(self.screen.guarded, lambda: remove())
+        self._watcher.submit(self.screen.guarded, remove)
 
     # ---- the end
 

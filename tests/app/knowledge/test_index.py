@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.knowledge import word_table
+from app.knowledge import stored_chunks, word_table
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.errors import EmbedderChanged
 from app.knowledge.index import Index
@@ -68,7 +68,7 @@ def test_a_document_can_be_read_whole_with_its_offsets(tmp_path: Path) -> None:
     with KnowledgeBase.temporary(tmp_path / "t", {"long.txt": text}) as base:
         (document,) = base.index.content_ids()
         chunks = base.index.document_chunks(document)
-        joined = base.index.document_text(document)
+        joined = stored_chunks.joined(chunks)
         assert len(chunks) > 2
         assert "".join(joined.split()) == "".join(text.split())
         assert all(joined[each.start : each.end] == each.text for each in chunks)
@@ -135,7 +135,7 @@ def test_each_text_gets_a_row_of_its_own_once(base: KnowledgeBase) -> None:
     filled(index, HashEmbedder(), 5)
     assert sorted(index.vector_slots().values()) == [0, 1, 2]
     assert index.without_vector(5) == []
-    assert (index.embedder, index.embedder_size) == ("hash-1", 16)
+    assert (index.embedder, index.vector_set.size) == ("hash-1", 16)
 
 
 def test_another_embedder_is_refused_until_it_is_asked_for(base: KnowledgeBase) -> None:
@@ -160,7 +160,7 @@ def test_the_old_vectors_stay_in_use_until_the_new_ones_are_complete(base: Knowl
     old = index.vector_path(index.vector_set)
     old.touch()
     index.finish_vectors()
-    assert (index.embedder, index.embedder_size, len(index.vector_slots())) == ("hash-2", 8, 3)
+    assert (index.embedder, index.vector_set.size, len(index.vector_slots())) == ("hash-2", 8, 3)
     assert not old.exists()
 
 
@@ -178,7 +178,7 @@ def test_the_first_embedder_can_come_back_while_it_is_being_replaced(base: Knowl
 def test_a_calibration_is_outdated_by_another_corpus_or_embedder(base: KnowledgeBase) -> None:
     index = base.index
     assert index.calibration is None
-    index.calibration = {"words": 0.5}
+    index.set_calibration({"words": 0.5}, None)
     assert index.calibration == {"words": 0.5}
     assert not index.needs_calibration(None)
     assert index.needs_calibration("hash-1")

@@ -69,7 +69,7 @@ def test_a_synced_folder_is_searched_and_a_second_sync_does_nothing(folder: Fold
     before = seen(folder.base)
     report = folder.sync()
     assert (report.unchanged, report.parsed, report.embedded) == (2, 0, 0)
-    assert not report.has_changes
+    assert (report.added, report.changed, report.removed) == (0, 0, 0)
     assert seen(folder.base) == before
     assert folder.embedded() == 0
 
