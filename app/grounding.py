@@ -96,14 +96,16 @@ class Grounding:
         if self.is_later and found.is_refused:
             return None
         if self.is_attached and is_question(question):
-            found = never_refused(found, self.tokens, budget(self.context, used_tokens(history)))
+            # A person who attaches a text wants an answer from it.
+            found = replace(found, is_refused=False)
+        is_found = bool(found.passages) and not found.is_refused
         everything = None if self.is_attached else self._whole()
-        is_about_all = found.needs_all or (self.is_attached and not found.passages)
-        if everything is not None and (is_about_all or found.passages):
+        is_about_all = found.needs_all or (self.is_attached and not is_found)
+        if everything is not None and (is_about_all or is_found):
             return self._placed(everything, history)
         if is_about_all and self.reads_all:
             return (yield from self._read_in_parts(question, found, name))
-        if found.is_refused or not found.passages:
+        if not is_found:
             return refusal(name, found)
         if self.judge is not None:
             found = yield from self._judged(question, found, used_tokens(history))
@@ -189,22 +191,6 @@ def used_tokens(history: Sequence[Message]) -> int:
     return 0
 
 
-def never_refused(found: Retrieved, count: Callable[[str], int], tokens: int) -> Retrieved:
-    """The best passages where a search would rather give none: a person who attaches a text wants
-    an answer from it.
-    """
-    if not found.is_refused:
-        return found
-    some: list[Passage] = []
-    for one in found.unused:
-        if size([*some, one], count) > tokens:
-            break
-        some.append(one)
-    some.sort(key=lambda one: (one.name, one.start))
-    unused = found.unused[len(some) :]
-    return replace(found, passages=tuple(some), unused=unused, is_refused=False)
-
-
 def without_files(found: Retrieved) -> Retrieved:
     """Attached text has a name and stands in no file."""
     passages, unused = (
@@ -216,7 +202,7 @@ def without_files(found: Retrieved) -> Retrieved:
 
 def refusal(name: str, found: Retrieved) -> Sources:
     reason = found.reason or NOTHING_FOUND
-    return Sources(name, unused=found.unused[:MOST_UNUSED], is_refused=True, reason=reason)
+    return Sources(name, unused=found.best_first[:MOST_UNUSED], is_refused=True, reason=reason)
 
 
 def searched(name: str, found: Retrieved) -> Sources:

@@ -136,15 +136,16 @@ def query(
     if args.json:
         console.json(retrieved_object(base.name, question, found), indent=True)
         return 0
-    for number, passage in enumerate(found.passages, 1):
+    taken, left = ((), found.best_first) if found.is_refused else (found.passages, found.unused)
+    for number, passage in enumerate(taken, 1):
         console.line(passage_text(number, passage))
     if found.reason:
         console.note(found.reason)
-    if found.unused:
+    if left:
         console.note_faint(
             "The nearest, not near enough:" if found.is_refused else "Found, but not taken:"
         )
-        for passage in found.unused:
+        for passage in left:
             console.note_faint(f"  {passage.place} ({passage.reason})")
     return 0
 

@@ -52,13 +52,18 @@ class Retrieved:
     """The answer of a search."""
 
     passages: tuple[Passage, ...]
-    """Within the budget, ordered by document and position."""
+    """Within the budget, ordered by document and position; the nearest ones where it is refused."""
     unused: tuple[Passage, ...] = ()
     """Found, but beyond the budget or the share of one document; best first."""
     is_refused: bool = False
-    """Nothing in the documents is close enough; `passages` is empty."""
+    """Nothing in the documents is close enough: no answer may be made of it."""
     reason: str = ""
     """Why it was refused, or what limited the search, in a sentence: what was searched, how much of
     it is indexed."""
     needs_all: bool = False
     """The question asks about all of a document (count, list, summarise, compare, newest)."""
+
+    @property
+    def best_first(self) -> tuple[Passage, ...]:
+        """All that was found, by score."""
+        return tuple(sorted((*self.passages, *self.unused), key=lambda each: -each.score))

@@ -34,6 +34,7 @@ SHOWN = 100
 UNUSED = 20
 QUESTION_CHARACTERS = 2_000
 """What is searched of a very long question."""
+SEARCHED = "{chunks:,} passages were searched {how}."
 REFUSED = "The documents say nothing about this: {chunks:,} passages were searched {how}."
 
 
@@ -53,7 +54,8 @@ def retrieve(
     budget_characters: int = 8_000,
     also: Sequence[str] = (),
 ) -> Retrieved:
-    """Passages for a question and for what else it may have meant (`also`), or a refusal.
+    """Passages for a question and for what else it may have meant (`also`), and whether they are
+    near enough.
 
     A failing embedder costs the meaning only: the words are searched, and the reason says so.
     """
@@ -65,13 +67,15 @@ def retrieve(
     whole = needs_all(question)
     chosen = select(question, chunks, scores, budget_characters)
     how = in_words(searches)
-    if not whole and not any(each.is_enough for each in searches):
-        found = (*chosen.taken, *chosen.unused)
-        best_first = sorted(found, key=lambda each: -each.score)[:UNUSED]
-        reason = REFUSED.format(chunks=index.chunk_count, how=how)
-        return Retrieved((), tuple(best_first), is_refused=True, reason=reason)
-    reason = f"{index.chunk_count:,} passages were searched {how}."
-    return Retrieved(chosen.taken, chosen.unused[:UNUSED], reason=reason, needs_all=whole)
+    is_refused = not whole and not any(each.is_enough for each in searches)
+    said = REFUSED if is_refused else SEARCHED
+    return Retrieved(
+        chosen.taken,
+        chosen.unused[:UNUSED],
+        is_refused,
+        reason=said.format(chunks=index.chunk_count, how=how),
+        needs_all=whole,
+    )
 
 
 def searchable(text: str) -> str:

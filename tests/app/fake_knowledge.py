@@ -130,9 +130,10 @@ class FakeBases(KnowledgeBases):
     def rebuild(self, name: str) -> FakeBase:
         return self.open(name)
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> tuple[str, ...]:
         self.open(name)
         del self.bases[name]
+        return ()
 
 
 def file_state(name: str, state: str = "indexed", chunks: int = 3) -> FileState:

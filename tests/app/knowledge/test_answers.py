@@ -432,7 +432,7 @@ def test_attached_text_is_never_said_to_say_nothing(
 ) -> None:
     """A question gets the best there is, an order gets all."""
     some = tuple(passage(f"Paragraph {number}.", "bees.txt") for number in (9, 4))
-    base = FakeBase(Retrieved((), some, is_refused=True), index=FakeIndex({"bees.txt": LONG}))
+    base = FakeBase(Retrieved(some, is_refused=True), index=FakeIndex({"bees.txt": LONG}))
     throw_away(monkeypatch, base)
     ended(session.send(None, question, Options(attached=(Attachment("bees.txt", LONG),))))
     kinds = {submit.kind for submit in client.submits}
@@ -448,7 +448,7 @@ def test_a_later_message_that_is_not_about_the_text_goes_without_it(
     throw_away(monkeypatch, base)
     options = Options(attached=(Attachment("bees.txt", LONG),))
     chat = ended(session.send(None, "What is paragraph 7 about?", options)).chat_id
-    base.found = Retrieved((), (DOGS,), is_refused=True)
+    base.found = Retrieved((DOGS,), is_refused=True)
     answered = ended(session.send(chat, "Thank you very much for this help."))
     assert session.history.message(answered.user_message_id).sources is None
     assert client.submits[-1].messages[-1].content == "Thank you very much for this help."

@@ -198,10 +198,12 @@ def test_equal_texts_are_given_once_with_all_names(make: Make) -> None:
     assert {passage.name, *passage.other_names} == {"a.md", "b.md", "c.md"}
 
 
-def test_off_topic_is_refused_with_what_was_found_beside(make: Make) -> None:
-    found = make().query("How long should a turkey be roasted in the oven?")
+def test_off_topic_is_refused_with_the_nearest_passages(make: Make) -> None:
+    found = make().query("How long should a turkey be roasted in an oven with ten plates?")
     assert found.is_refused
-    assert not found.passages
+    scores = [passage.score for passage in found.best_first]
+    assert scores == sorted(scores, reverse=True)
+    assert len(scores) == len(found.passages) + len(found.unused) > 0
     assert "passages were searched" in found.reason
 
 
