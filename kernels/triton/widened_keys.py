@@ -3,6 +3,9 @@
 For prompts, whose many rows share the work, where scales can't be folded into scores and weights:
 those of 4-bit K, and those of a head in parts. A byte of two 4-bit codes is read for each of them;
 the second time it lies in the cache.
+
+Codes and scales are exact in fp16, so that their product is rounded once, to 11 bits; two numbers
+share a register, where float32 spilled. Heads with numbers beyond 65,504 would become infinite.
 """
 
 # Triton publishes no types, and reads annotations of kernels as its own.
