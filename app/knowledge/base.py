@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from app.errors import Busy, DiskFull
 from app.knowledge import base_status, embedding
 from app.knowledge.base_file import read_roots, write_roots
+from app.knowledge.embedder import EmbeddingEnded
 from app.knowledge.errors import KnowledgeError
 from app.knowledge.export import export
 from app.knowledge.index import Index
@@ -159,7 +160,7 @@ class KnowledgeBase:
             self._reopen_if_replaced()
             run = Sync(self.index.catalogue, self._child, tell, self.ours)
             done = SyncReport(is_complete=False)
-            with contextlib.suppress(Stopped):
+            with contextlib.suppress(Stopped, EmbeddingEnded):
                 if not self._is_fixed:
                     run.run(roots)
                 done = replace(done, searchable_after=time.monotonic() - began)
@@ -189,25 +190,32 @@ class KnowledgeBase:
         """How many texts. What tells an answer from chance is measured before, for questions that
         come meanwhile, and after.
         """
-        if tell(SyncProgress("embedding", 0, 0, is_searchable=True)) is False:
-            raise Stopped
+
         embedded = 0
+
+        def is_wanted() -> bool:
+            return (
+                tell(SyncProgress("embedding", embedded, embedded, is_searchable=True)) is not False
+            )
+
+        if not is_wanted():
+            raise Stopped
         if self.index.calibration is None:
-            self._calibrate(None)
+            self._calibrate(None, is_wanted)
         if embedder is not None:
             embedded = embedding.embed(self.index, embedder, tell, replace_embedder)
         elif self.embedder is not None:
             return 0
         if self.index.needs_calibration(embedder.fingerprint if embedder is not None else None):
-            self._calibrate(embedder)
+            self._calibrate(embedder, is_wanted)
         return embedded
 
-    def _calibrate(self, embedder: Embedder | None) -> None:
+    def _calibrate(self, embedder: Embedder | None, is_wanted: Callable[[], bool]) -> None:
         from app.knowledge.calibration import calibrate
 
         if self.index.chunk_count:
             vectors = self.vectors() if embedder is not None else None
-            measured = calibrate(self.index, vectors, embedder)
+            measured = calibrate(self.index, vectors, embedder, is_wanted)
             self.index.set_calibration(measured, embedder.fingerprint if embedder else None)
 
     # ---- asking

@@ -9,14 +9,16 @@ those must pass.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.knowledge.candidates import VectorTable, candidates, is_latin, meaning_for, ranked, speaks
+from app.knowledge.embedder import always
 from app.knowledge.gate import evidence
 from app.knowledge.probes import CHINESE, ENGLISH
 from app.knowledge.retrieval import CalibratedIndex
+from app.knowledge.root_reading import Stopped
 from app.knowledge.words import terms
 
 if TYPE_CHECKING:
@@ -48,11 +50,27 @@ class Corpus(CalibratedIndex, Protocol):
 
 
 def calibrate(
-    index: Corpus, vectors: VectorTable | None, embedder: Embedder | None
+    index: Corpus,
+    vectors: VectorTable | None,
+    embedder: Embedder | None,
+    is_wanted: Callable[[], bool] = always,
 ) -> dict[str, Any]:
-    """The fields of `gate.Thresholds` that this index and embedder allow to measure."""
+    """The fields of `gate.Thresholds` that this index and embedder allow to measure. Some seconds
+    of searching: `is_wanted` is asked again and again. Raises Stopped, EmbeddingEnded.
+    """
     sentences = index.random_sentences(SENTENCES)
-    background = mean_cosine(embedder, sentences) if vectors is not None and embedder else 0.0
+    background = 0.0
+    if vectors is not None and embedder is not None:
+        background = mean_cosine(embedder, sentences, is_wanted)
+
+    def strengths(
+        queries: Sequence[str], table: VectorTable | None, model: Embedder | None
+    ) -> list[float]:
+        return [
+            strength(index, table, model, each, background)
+            for each in while_wanted(queries, is_wanted)
+        ]
+
     measured: dict[str, Any] = {"background": background}
     for script, probes in (("latin", ENGLISH), ("other", CHINESE)):
         own = [thinned(each) for each in sentences if is_latin(each) == (script == "latin")]
@@ -60,11 +78,17 @@ def calibrate(
             table = vectors if model is not None else None
             if way == "meaning" and meaning_for(index, table, model, probes[0]) is None:
                 continue
-            off = [strength(index, table, model, each, background) for each in probes]
-            on = [strength(index, table, model, each, background) for each in own]
+            off, on = strengths(probes, table, model), strengths(own, table, model)
             name = f"{script}_{way}"
             measured[name] = threshold(FACTORS[script] * median(off), on, *BOUNDS[name])
     return measured
+
+
+def while_wanted(queries: Sequence[str], is_wanted: Callable[[], bool]) -> Iterator[str]:
+    for query in queries:
+        if not is_wanted():
+            raise Stopped
+        yield query
 
 
 def strength(
@@ -102,11 +126,13 @@ def thinned(sentence: str) -> str:
     return " ".join(terms(sentence)[::2])
 
 
-def mean_cosine(embedder: Embedder, sentences: Sequence[str]) -> float:
+def mean_cosine(
+    embedder: Embedder, sentences: Sequence[str], is_wanted: Callable[[], bool] = always
+) -> float:
     """Of different sentences with each other, as far as the model was trained on their script."""
     known = [each for each in sentences if speaks(embedder, each)][:PAIRS]
     count = len(known)
     if count < 2:
         return 0.0
-    vectors = embedder.embed_passages(known)
+    vectors = embedder.embed_passages(known, is_wanted)
     return float(((vectors @ vectors.T).sum() - count) / (count * (count - 1)))

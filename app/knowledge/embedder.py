@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from app.errors import LocalchatError
@@ -14,8 +14,20 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float32]
 
 
+ENDED = "Embedding was ended."
+
+
 class EmbedderFailed(LocalchatError):
     """No vectors; documents are searched by their words."""
+
+
+class EmbeddingEnded(EmbedderFailed):
+    """Nothing went wrong: the vectors are not wanted any more."""
+
+
+def always() -> bool:
+    """The vectors are wanted whatever happens."""
+    return True
 
 
 class Embedder(Protocol):
@@ -36,8 +48,12 @@ class Embedder(Protocol):
         """Whether it was trained on more than texts in Latin letters."""
         ...
 
-    def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """[len(texts), size]. Waits while it is paused. Raises EmbedderFailed."""
+    def embed_passages(
+        self, texts: Sequence[str], is_wanted: Callable[[], bool] = always
+    ) -> Floats:
+        """[len(texts), size]. Waits while it is paused, and asks now and then whether to go on
+        waiting. Raises EmbeddingEnded, EmbedderFailed.
+        """
         ...
 
     def embed_query(self, text: str) -> Floats:
@@ -51,7 +67,7 @@ class Embedder(Protocol):
     def resume(self) -> None: ...
 
     def close(self) -> None:
-        """Ends its process; who waits in `embed_passages` gets EmbedderFailed."""
+        """Ends its process; who waits in `embed_passages` gets EmbeddingEnded."""
         ...
 
 

@@ -27,7 +27,7 @@ class PassageEmbedder(Protocol):
     def fingerprint(self) -> str: ...
     @property
     def size(self) -> int: ...
-    def embed_passages(self, texts: Sequence[str]) -> Floats: ...
+    def embed_passages(self, texts: Sequence[str], is_wanted: Callable[[], bool]) -> Floats: ...
 
 
 def embed(
@@ -36,16 +36,23 @@ def embed(
     report: Callable[[SyncProgress], bool | None],
     replace: bool = False,
 ) -> int:
-    """How many texts were embedded. Raises Stopped, EmbedderChanged, and the embedder's errors."""
+    """How many texts were embedded. Raises Stopped, EmbedderChanged, and the embedder's errors,
+    such as EmbeddingEnded.
+    """
     bound = index.bind_embedder(embedder.fingerprint, embedder.size, replace)
     vectors = Vectors(index.vector_path(bound), bound.size)
     total = index.count_without_vector()
     done = 0
+
+    def is_wanted() -> bool:
+        progress = SyncProgress("embedding", done, total, is_searchable=True)
+        return report(progress) is not False
+
     try:
         for batch in batches(index):
-            if report(SyncProgress("embedding", done, total, is_searchable=True)) is False:
+            if not is_wanted():
                 raise Stopped
-            made = embedder.embed_passages([each.text for each in batch])
+            made = embedder.embed_passages([each.text for each in batch], is_wanted)
             rows = index.free_rows(len(batch))
             vectors.write(rows, made)
             index.set_vectors([each.chunk_id for each in batch], rows)

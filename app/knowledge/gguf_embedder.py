@@ -5,12 +5,12 @@ its own behind everything else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.knowledge.embedder import EmbedderFailed
+from app.knowledge.embedder import ENDED, EmbedderFailed, EmbeddingEnded, always
 from app.knowledge.pause import Pause
 from engine.embedding_client import EmbeddingClient
 from engine.error_values import EngineStopped
@@ -53,11 +53,13 @@ class GGUFEmbedder:
     def pid(self) -> int | None:
         return self._client.pid
 
-    def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """[len(texts), size]. Waits while it is paused. Raises EmbedderFailed."""
+    def embed_passages(
+        self, texts: Sequence[str], is_wanted: Callable[[], bool] = always
+    ) -> Floats:
+        """[len(texts), size]. Waits while it is paused. Raises EmbeddingEnded, EmbedderFailed."""
         import numpy as np
 
-        return np.stack([self._passage(text) for text in texts])
+        return np.stack([self._passage(text, is_wanted) for text in texts])
 
     def embed_query(self, text: str) -> Floats:
         """[size], at once: a passage that is being computed makes way. Raises EmbedderFailed."""
@@ -84,13 +86,13 @@ class GGUFEmbedder:
                 self._known = self._client.ready()
         return self._known
 
-    def _passage(self, text: str) -> Floats:
-        while self._pause.wait():
+    def _passage(self, text: str, is_wanted: Callable[[], bool]) -> Floats:
+        while self._pause.wait(is_wanted):
             try:
                 return self._embed(text, is_query=False)
             except EngineStopped:
                 continue  # It made way for an answer or a question.
-        raise EmbedderFailed("Embedding was ended.")
+        raise EmbeddingEnded(ENDED)
 
     def _embed(self, text: str, is_query: bool) -> Floats:
         import numpy as np

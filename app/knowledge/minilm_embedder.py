@@ -7,10 +7,10 @@ takes effect within one text's computing, about 35 ms on one core.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from app.knowledge.embedder import EmbedderFailed
+from app.knowledge.embedder import ENDED, EmbedderFailed, EmbeddingEnded, always
 from app.knowledge.embedding_process import COMMAND, NEXT_STEP, ChildGone, EmbeddingProcess
 from app.knowledge.minilm import FINGERPRINT, SIZE
 from app.knowledge.pause import Pause
@@ -43,14 +43,16 @@ class MiniLMEmbedder:
         process = self._process
         return process.pid if process is not None and process.is_alive else None
 
-    def embed_passages(self, texts: Sequence[str]) -> Floats:
-        """[len(texts), 384]. Waits while it is paused. Raises EmbedderFailed."""
+    def embed_passages(
+        self, texts: Sequence[str], is_wanted: Callable[[], bool] = always
+    ) -> Floats:
+        """[len(texts), 384]. Waits while it is paused. Raises EmbeddingEnded, EmbedderFailed."""
         import numpy as np
 
         vectors = np.empty((len(texts), self.size), np.float32)
         for row, text in enumerate(texts):
-            if not self._pause.wait():
-                raise EmbedderFailed("Embedding was ended.")
+            if not self._pause.wait(is_wanted):
+                raise EmbeddingEnded(ENDED)
             vectors[row] = self._embed(text)
         return vectors
 
@@ -79,7 +81,7 @@ class MiniLMEmbedder:
         with self._lock:
             for _ in range(2):
                 if self._pause.is_closed:
-                    raise EmbedderFailed("Embedding was ended.")
+                    raise EmbeddingEnded(ENDED)
                 try:
                     return self._running().ask(plain)
                 except ChildGone:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 RESUME_AFTER_S = 2.0
 """An answer is often followed by the next question's reading."""
+LOOK_S = 0.1
+"""How often it is looked whether what waits is still wanted."""
 
 
 class Pause:
@@ -42,12 +44,18 @@ class Pause:
     def is_closed(self) -> bool:
         return self._closed
 
-    def wait(self) -> bool:
-        """Blocks while the work is held up; False once it is closed."""
-        with self._changed:
-            while not self._closed and (left := self._left()) != 0:
-                self._changed.wait(left)
-            return not self._closed
+    def wait(self, is_wanted: Callable[[], bool] = lambda: True) -> bool:
+        """Blocks while the work is held up; False once it is closed, or not wanted any more."""
+        while True:
+            with self._changed:
+                if self._closed:
+                    return False
+                left = self._left()
+                if left == 0:
+                    return True
+                self._changed.wait(LOOK_S if left is None else min(left, LOOK_S))
+            if not is_wanted():
+                return False
 
     def _left(self) -> float | None:
         """Seconds until the work may go on; None: nobody knows."""

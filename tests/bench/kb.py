@@ -224,7 +224,7 @@ class ChanceEmbedder:
         self.size = embedder.size
         self.speaks_cjk = embedder.speaks_cjk
 
-    def embed_passages(self, texts: list[str]) -> np.ndarray:  # type: ignore[type-arg]
+    def embed_passages(self, texts: list[str], is_wanted: object = None) -> np.ndarray:  # type: ignore[type-arg]
         vectors = self._chance.standard_normal((len(texts), self.size), np.float32)
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 

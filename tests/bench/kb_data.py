@@ -167,7 +167,7 @@ class Remembering:
         self.size = embedder.size
         self.speaks_cjk = embedder.speaks_cjk
 
-    def embed_passages(self, texts: Sequence[str]) -> Floats:
+    def embed_passages(self, texts: Sequence[str], is_wanted: object = None) -> Floats:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             self._known.update(zip(new, self._embedder.embed_passages(new), strict=True))

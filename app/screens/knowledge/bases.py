@@ -184,6 +184,8 @@ def state_words(status: Status, progress: SyncProgress | None) -> str:
 
 def progress_words(progress: SyncProgress) -> str:
     """`reading 41 % · 412 of 1,000`"""
+    if not progress.total:
+        return f"{STEPS[progress.phase]} …"
     share = 100 * progress.done // max(progress.total, 1)
     done, total = words.count(progress.done), words.count(progress.total)
     return f"{STEPS[progress.phase]} {share} % · {done} of {total}"

@@ -19,7 +19,7 @@ class HashEmbedder:
         self.size = size
         self.texts: list[str] = []
 
-    def embed_passages(self, texts: Sequence[str]) -> Any:
+    def embed_passages(self, texts: Sequence[str], is_wanted: Any = None) -> Any:
         self.texts += texts
         return np.stack([self.embed_query(text) for text in texts])
 

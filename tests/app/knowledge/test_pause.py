@@ -45,3 +45,12 @@ def test_closing_frees_who_waits() -> None:
     pause.close()
     waiting.join()
     assert answers == [False]
+
+
+def test_what_is_not_wanted_any_more_waits_no_longer() -> None:
+    pause = Pause()
+    pause.begin()
+    answers = iter([True, False])
+    assert not pause.wait(lambda: next(answers))
+    pause.close()
+    assert not pause.wait()

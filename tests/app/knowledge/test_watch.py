@@ -13,6 +13,7 @@ import pytest
 
 from app.knowledge import base as base_module
 from app.knowledge import changes, embedding, watch
+from app.knowledge import pause as pauses
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
 from app.knowledge.states import SyncReport
@@ -34,6 +35,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "LOOK_SECONDS", 0.1)
     monkeypatch.setattr(changes, "POLL_SECONDS", 0.1)
     monkeypatch.setattr(watch, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(pauses, "RESUME_AFTER_S", 0.1)
 
 
 @pytest.fixture
@@ -188,7 +190,7 @@ def test_a_change_goes_before_the_embedding(
     allowed, asked = threading.Semaphore(0), threading.Event()
     embed = base.embedder.embed_passages
 
-    def slow(texts: list[str]) -> object:
+    def slow(texts: list[str], is_wanted: object) -> object:
         asked.set()
         assert allowed.acquire(timeout=PATIENCE_SECONDS)
         return embed(texts)
