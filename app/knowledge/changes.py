@@ -15,7 +15,7 @@ LOOK_SECONDS = 1.0
 """How often it is looked whether the folders are still the same ones."""
 POLL_SECONDS = 1.5
 """Between two hints where the system does not tell."""
-FAILURES = 3
+FAILURES = 5
 """In a row, each soon after the one before, show that the system cannot tell."""
 SOON_SECONDS = 10.0
 DEBOUNCE_MS, STEP_MS = 400, 50

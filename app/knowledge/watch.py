@@ -94,10 +94,13 @@ class Watch:
             self._on_notice(f"{error.title}: {error.text}")
             return TROUBLE_SECONDS
         self._base.is_watched = not self._ended.is_set()
-        if not report.is_complete:
-            self._wanted.set()
         self._on_report(report)
-        return None if report.is_complete else 0.0
+        if report.is_complete:
+            return None
+        if self._wanted.is_set():
+            return 0.0  # Stopped for a change.
+        self._wanted.set()
+        return BUSY_SECONDS
 
     def _report(self, progress: SyncProgress) -> bool:
         """False: stop. Vectors wait when the words are not in step any more."""

@@ -16,6 +16,8 @@ from app.knowledge import changes, embedding, watch
 from app.knowledge import pause as pauses
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
+from app.knowledge.embedder import ENDED, EmbeddingEnded
+from app.knowledge.pause import Pause
 from app.knowledge.states import SyncReport
 from app.knowledge.sync_lock import syncing
 from app.knowledge.watch import Watch
@@ -133,6 +135,7 @@ def test_where_the_system_cannot_tell_it_is_looked_and_told(
     running.start()
     try:
         follow_changes(base, docs)
+        assert becomes(lambda: len(notices) == 1)
     finally:
         running.stop()
     assert len(notices) == 1
@@ -210,6 +213,52 @@ def test_a_change_goes_before_the_embedding(
     finally:
         allowed.release(5)
         running.stop()
+
+
+def test_a_change_is_followed_while_an_answer_holds_the_embedding_up(
+    base: KnowledgeBase, docs: Path
+) -> None:
+    pause = Pause()
+    pause.begin()
+    embed = base.embedder.embed_passages
+
+    def held(texts: list[str], is_wanted: Callable[[], bool]) -> object:
+        if not pause.wait(is_wanted):
+            raise EmbeddingEnded(ENDED)
+        return embed(texts)
+
+    base.embedder.embed_passages = held
+    running = Watch(base)
+    running.start()
+    try:
+        assert becomes(lambda: found(base, "alpha") == {"a.md"})
+        (docs / "a.md").unlink()
+        assert becomes(lambda: not found(base, "alpha"))
+        (docs / "b.md").write_text("beta")
+        assert becomes(lambda: found(base, "beta") == {"b.md"})
+        assert base.status().embedded_chunks == 0
+        pause.end()
+        assert becomes(lambda: base.status().embedded_chunks == 1)
+    finally:
+        pause.close()
+        running.stop()
+
+
+def test_an_embedder_that_was_ended_is_not_asked_again_at_once(base: KnowledgeBase) -> None:
+    asked: list[float] = []
+
+    def ended(texts: list[str], is_wanted: object) -> object:
+        asked.append(time.monotonic())
+        raise EmbeddingEnded(ENDED)
+
+    base.embedder.embed_passages = ended
+    running = Watch(base)
+    running.start()
+    try:
+        assert becomes(lambda: len(asked) >= 8)
+    finally:
+        running.stop()
+    assert asked[7] - asked[3] >= 3 * watch.BUSY_SECONDS
 
 
 def test_while_another_process_is_at_it_the_watch_waits(base: KnowledgeBase, docs: Path) -> None:
