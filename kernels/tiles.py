@@ -56,15 +56,15 @@ PREFILL_PACKED = PrefillTile(rows=64, warps=4)
 in 4 warps take the fewest instructions a row and key.
 """
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
-"""Heads of more than 128 dims: 186-192 registers of bf16, 70 KiB (99 KiB on 9.0). 198-246 of 8
-bits, whose codes are made numbers: with scales folded into scores, part by part, 32 keys spill.
+"""Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
+PREFILL_WIDE_PACKED = PrefillTile(rows=64, keys=32, stages=1)
+"""The same of 8 bits, whose codes are made numbers: 191-220 registers. With scales folded into
+scores, part by part, 32 keys spill, and so does a second tile on its way with Triton 3.6.
 """
 PREFILL_NIBBLES = PrefillTile(rows=64, stages=1)
 """4-bit V: 163-255 registers. A second tile on its way spills at 128 dims, and so do 4 warps."""
-PREFILL_WIDE_NIBBLES = PrefillTile(rows=64, keys=32, stages=1)
-"""The same of more than 128 dims: 219-255 registers."""
-PREFILL_WIDEST_NIBBLES = PrefillTile(rows=64, keys=16, stages=1)
-"""And of 4-bit K as well: 196-222 registers, and 32 keys spill."""
+PREFILL_WIDE_NIBBLES = PrefillTile(rows=64, keys=16, stages=1)
+"""The same of more than 128 dims: 196-222 registers. 32 keys spill, of 4-bit K or with Triton 3.6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,6 @@ def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) ->
 
 
 def _tile_for_wide_heads(kind: KVFormat) -> PrefillTile:
-    if kind.k == "int4":
-        return PREFILL_WIDEST_NIBBLES
-    return PREFILL_WIDE_NIBBLES if kind.v == "int4" else PREFILL_WIDE
+    if kind.v == "int4":
+        return PREFILL_WIDE_NIBBLES
+    return PREFILL_WIDE_PACKED if kind.k in ("int8", "fp8") else PREFILL_WIDE
