@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
-from app.knowledge.candidates import VectorTable, candidates, is_latin, meaning_for, ranked, speaks
+from app.knowledge.candidates import (
+    HIGH_BACKGROUND,
+    VectorTable,
+    candidates,
+    is_latin,
+    meaning_for,
+    ranked,
+    speaks,
+)
 from app.knowledge.embedder import always
 from app.knowledge.gate import evidence
 from app.knowledge.probes import CHINESE, ENGLISH
@@ -61,7 +69,7 @@ def calibrate(
     sentences = index.random_sentences(SENTENCES)
     background = 0.0
     if vectors is not None and embedder is not None:
-        background = mean_cosine(embedder, sentences, is_wanted)
+        background = unrelated(embedder, sentences, is_wanted)
 
     def strengths(
         queries: Sequence[str], table: VectorTable | None, model: Embedder | None
@@ -126,8 +134,18 @@ def thinned(sentence: str) -> str:
     return " ".join(terms(sentence)[::2])
 
 
+def unrelated(embedder: Embedder, sentences: Sequence[str], is_wanted: Callable[[], bool]) -> float:
+    """Mean cosine of texts that have nothing to do with each other. Sentences of a corpus may all
+    be alike: where their mean is high, that of the probes counts as well.
+    """
+    own = mean_cosine(embedder, sentences, is_wanted)
+    if own <= HIGH_BACKGROUND:
+        return own
+    return min(own, mean_cosine(embedder, ENGLISH, is_wanted))
+
+
 def mean_cosine(
-    embedder: Embedder, sentences: Sequence[str], is_wanted: Callable[[], bool] = always
+    embedder: Embedder, sentences: Sequence[str], is_wanted: Callable[[], bool]
 ) -> float:
     """Of different sentences with each other, as far as the model was trained on their script."""
     known = [each for each in sentences if speaks(embedder, each)][:PAIRS]

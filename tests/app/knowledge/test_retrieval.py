@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.knowledge.base import KnowledgeBase
@@ -218,6 +219,38 @@ def test_off_topic_is_refused_with_the_nearest_passages(make: Make) -> None:
 )
 def test_what_the_documents_hold_is_not_refused(make: Make, question: str, name: str) -> None:
     assert whole(make().query(question))[0] == name
+
+
+class Leaning(HashEmbedder):
+    """Vectors of the texts that `leans` chooses have a large part in common."""
+
+    def __init__(self, leans: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._leans = leans
+
+    def embed_query(self, text: str) -> Any:
+        vector = super().embed_query(text)
+        if self._leans(text):
+            vector[0] += 3.0
+        return vector / np.linalg.norm(vector)
+
+
+@pytest.mark.parametrize(
+    ("leans", "least", "most"),
+    [(lambda text: True, 0.6, 1.0), (lambda text: "harvest" in text, -0.1, 0.1)],
+)
+def test_a_high_background_is_the_models_and_not_that_of_alike_documents(
+    make: Make, leans: Callable[[str], bool], least: float, most: float
+) -> None:
+    diary = "\n\n".join(
+        f"# Day {day}\n\nThe harvest of day {day} was brought into barn {day} by cart." * 9
+        for day in range(40)
+    )
+    base = make({"diary.md": diary}, Leaning(leans))
+    assert least < thresholds(base.index.calibration).background < most
+    nothing = base.query("Who painted the ceiling?").best_first
+    assert nothing
+    assert all(passage.score < 0.75 for passage in nothing)
 
 
 def test_the_other_wording_is_searched_together_with_the_question(make: Make) -> None:
