@@ -62,9 +62,11 @@ PREFILL_WIDE_PACKED = PrefillTile(rows=64, keys=32, stages=1)
 scores, part by part, 32 keys spill, and so does a second tile on its way with Triton 3.6.
 """
 PREFILL_NIBBLES = PrefillTile(rows=64, stages=1)
-"""4-bit V: 163-255 registers. A second tile on its way spills at 128 dims, and so do 4 warps."""
+"""4-bit V: 163-255 registers, which leave no room for a second tile on its way; 4 warps spill."""
 PREFILL_WIDE_NIBBLES = PrefillTile(rows=64, keys=16, stages=1)
-"""The same of more than 128 dims: 196-222 registers. 32 keys spill, of 4-bit K or with Triton 3.6."""
+"""The same of more than 128 dims: 196-222 registers. 32 keys spill, of 4-bit K or with Triton
+3.6.
+"""
 
 
 @dataclass(frozen=True, slots=True)
