@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
 
 NOTHING_FOUND = "The documents say nothing about this."
+NOT_ALL_READ = "Some of the documents may not be read yet."
 MOST_UNUSED = 12
 """Passages kept with a question for a look at what was found and not read."""
 TURN_TOKENS = 64
@@ -91,8 +92,10 @@ class Grounding:
             return None
         name = "" if self.is_attached else self.base.name
         yield Searching(f"searching {name or 'the attached text'}")
-        self.base.rescan()
+        is_read = self.base.rescan()
         found = self._search(question, used_tokens(history))
+        if not is_read:
+            found = replace(found, reason=f"{found.reason} {NOT_ALL_READ}".lstrip())
         if self.is_later and found.is_refused:
             return None
         if self.is_attached and is_question(question):

@@ -139,17 +139,18 @@ class KnowledgeBase:
             report or ignore, lambda tell: self._embed(embedder, tell, replace_embedder)
         )
 
-    def rescan(self) -> SyncReport | None:
-        """A sync of the words before a question, cut off after some seconds; None where another
-        process is at it, or a watch of this one, or the disk is full.
+    def rescan(self) -> bool:
+        """A sync of the words before a question, cut off after some seconds. Whether the index
+        holds all documents as they are: not where another process is at it, or the disk is full.
         """
         if self.is_watched or self._is_fixed:
-            return None
+            return True
         end = time.monotonic() + RESCAN_SECONDS
         try:
-            return self._sync(lambda progress: time.monotonic() < end, lambda tell: 0)
+            report = self._sync(lambda progress: time.monotonic() < end, lambda tell: 0)
         except (Busy, DiskFull):
-            return None
+            return False
+        return report.is_complete
 
     def _sync(self, report: Report, embed: Callable[[Report], int]) -> SyncReport:
         """`embed` follows when the words are in step, and gives how many texts it embedded."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.knowledge.candidates import (
+    COMPLETE,
     Meaning,
     Score,
     SearchIndex,
@@ -66,7 +67,7 @@ def retrieve(
     chunks = index.chunk(ranked(scores)[:SHOWN])
     whole = needs_all(question)
     chosen = select(question, chunks, scores, budget_characters)
-    how = in_words(searches)
+    how = in_words(searches, index, vectors)
     is_refused = not whole and not any(each.is_enough for each in searches)
     said = REFUSED if is_refused else SEARCHED
     return Retrieved(
@@ -120,7 +121,10 @@ def judged(index: SearchIndex, meaning: Meaning | None, query: str) -> dict[int,
         return candidates(index, None, query)
 
 
-def in_words(searches: Sequence[Search]) -> str:
+def in_words(searches: Sequence[Search], index: SearchIndex, vectors: VectorTable | None) -> str:
     if any(each.by_meaning for each in searches):
         return "by their words and their meaning"
+    known = len(index.row_table().row_of) if vectors is not None else 0
+    if 0 < known < COMPLETE * index.chunk_count:
+        return f"by their words; the meaning of {known:,} is known so far"
     return "by their words"

@@ -105,5 +105,7 @@ class Watch:
     def _report(self, progress: SyncProgress) -> bool:
         """False: stop. Vectors wait when the words are not in step any more."""
         self._on_progress(progress)
-        is_late = progress.phase == "embedding" and self._wanted.is_set()
-        return not (self._ended.is_set() or is_late)
+        if progress.phase == "reading":
+            return not self._ended.is_set()
+        self._base.is_watched = not self._ended.is_set()
+        return self._base.is_watched and not self._wanted.is_set()

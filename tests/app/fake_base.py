@@ -50,10 +50,12 @@ class FakeBase:
     index: FakeIndex = field(default_factory=FakeIndex)
     asked: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
     rescans: int = 0
+    is_read: bool = True
     closed: bool = False
 
-    def rescan(self) -> None:
+    def rescan(self) -> bool:
         self.rescans += 1
+        return self.is_read
 
     def sync(self, *, lexical_only: bool) -> None:
         assert lexical_only

@@ -68,8 +68,8 @@ class FakeBase(KnowledgeBase):
                 return SyncReport(is_complete=False)
         return self.report
 
-    def rescan(self) -> SyncReport | None:
-        return self.sync(lexical_only=True)
+    def rescan(self) -> bool:
+        return self.sync(lexical_only=True).is_complete
 
     def query(
         self, text: str, budget_characters: int = 8000, history_terms: Sequence[str] = ()

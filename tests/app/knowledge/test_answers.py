@@ -15,7 +15,7 @@ import pytest
 
 from app.attached import Attachment, split_paste
 from app.attached_text import AttachedText
-from app.grounding import Found, Searching
+from app.grounding import NOT_ALL_READ, Found, Searching
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.fitting import budget
 from app.knowledge.followup import is_followup
@@ -174,6 +174,15 @@ def test_a_refusal_asks_no_model(session: Session, client: FakeClient, base: Fak
     again = ended(session.regenerate(answered.message_id, KB))
     assert again.result.text == "Hello."
     assert DOGS.text in client.submits[-1].messages[-1].content
+
+
+def test_a_base_that_is_still_being_read_is_told(session: Session, base: FakeBase) -> None:
+    base.is_read = False
+    base.found = Retrieved((), is_refused=True, reason="3 files hold nothing about this.")
+    refused = ended(session.send(None, "Who won the cup?", KB))
+    told = f"{base.found.reason} {NOT_ALL_READ}"
+    assert refused.result.text == told
+    assert session.history.message(refused.user_message_id).sources.reason == told
 
 
 def test_another_answer_has_the_same_documents(

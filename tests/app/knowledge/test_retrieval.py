@@ -125,6 +125,9 @@ def test_meaning_has_no_say_before_nearly_all_chunks_have_a_vector(make: Make) -
     with base.index._writes.write() as connection:
         connection.execute("DELETE FROM vectors WHERE set_id = ? AND row < 3", (set_id,))
     assert meaning_for(base.index, base.vectors(), embedder, "the piano") is None
+    known = len(base.index.vector_slots())
+    reason = base.query("Who moves the piano?").reason
+    assert reason.endswith(f"by their words; the meaning of {known} is known so far.")
 
 
 def test_a_failing_embedder_costs_the_meaning_only(make: Make) -> None:

@@ -96,7 +96,9 @@ def test_edits_new_folders_renames_and_deletions_are_followed(
     base: KnowledgeBase, docs: Path, watched: list[SyncReport]
 ) -> None:
     follow_changes(base, docs)
-    assert base.rescan() is None, "a question need not look at the disk"
+    count = len(watched)
+    assert base.rescan()
+    assert len(watched) == count, "a question need not look at the disk"
 
 
 def test_what_changes_before_the_system_begins_to_tell_is_seen(
@@ -237,6 +239,7 @@ def test_a_change_is_followed_while_an_answer_holds_the_embedding_up(
         (docs / "b.md").write_text("beta")
         assert becomes(lambda: found(base, "beta") == {"b.md"})
         assert base.status().embedded_chunks == 0
+        assert becomes(lambda: base.is_watched), "its words are in step"
         pause.end()
         assert becomes(lambda: base.status().embedded_chunks == 1)
     finally:
