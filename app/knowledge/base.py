@@ -147,17 +147,19 @@ class KnowledgeBase:
             return True
         end = time.monotonic() + RESCAN_SECONDS
         try:
-            report = self._sync(lambda progress: time.monotonic() < end, lambda tell: 0)
+            report = self._sync(lambda progress: time.monotonic() < end, lambda tell: 0, 0.0)
         except (Busy, DiskFull):
             return False
         return report.is_complete
 
-    def _sync(self, report: Report, embed: Callable[[Report], int]) -> SyncReport:
+    def _sync(
+        self, report: Report, embed: Callable[[Report], int], patience_s: float = PATIENCE_S
+    ) -> SyncReport:
         """`embed` follows when the words are in step, and gives how many texts it embedded."""
         began = time.monotonic()
         tell = self._until_closed(report)
         roots = self.roots
-        with syncing(self.folder, self.name), self._in_use:
+        with syncing(self.folder, self.name, patience_s), self._in_use:
             self._reopen_if_replaced()
             run = Sync(self.index.catalogue, self._child, tell, self.ours)
             done = SyncReport(is_complete=False)

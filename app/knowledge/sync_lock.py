@@ -11,11 +11,15 @@ from app.knowledge.index_file import locks_of
 from app.store.locks import hold
 
 
+PATIENCE_S = 1.0
+"""A process that was killed while it started another leaves the lock to that one for a moment."""
+
+
 @contextmanager
-def syncing(folder: Path, name: str) -> Iterator[None]:
-    """The lock of the one that writes the index. Raises Busy at once, with the other's pid."""
+def syncing(folder: Path, name: str, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """The lock of the one that writes the index. Raises Busy, with the other's pid."""
     what = f"The knowledge base {name} is being brought up to date"
-    with hold(sync_lock(folder), timeout=0, what=what):
+    with hold(sync_lock(folder), timeout=patience_s, what=what):
         yield
 
 
@@ -24,7 +28,7 @@ def is_held(folder: Path) -> bool:
     if not sync_lock(folder).exists():
         return False
     try:
-        with syncing(folder, ""):
+        with syncing(folder, "", patience_s=0):
             return False
     except Busy:
         return True
