@@ -47,15 +47,19 @@ def select(
 def without_copies(
     chunks: Iterable[StoredChunk],
 ) -> tuple[list[StoredChunk], dict[int, tuple[str, ...]]]:
-    """Each text once; by chunk id the names of the other files that hold it."""
-    first: dict[str, StoredChunk] = {}
-    names: dict[int, list[str]] = {}
+    """Each text once, of the newest file that holds it; by chunk id the names of the others."""
+    alike: dict[str, list[StoredChunk]] = {}
     for chunk in chunks:
-        kept = first.setdefault(" ".join(chunk.text.split()), chunk)
-        others = names.setdefault(kept.id, list(kept.other_names))
-        if kept.content_id != chunk.content_id:
-            others += [chunk.name, *chunk.other_names]
-    return list(first.values()), {each: tuple(dict.fromkeys(names[each])) for each in names}
+        alike.setdefault(" ".join(chunk.text.split()), []).append(chunk)
+    kept: list[StoredChunk] = []
+    names: dict[int, tuple[str, ...]] = {}
+    for copies in alike.values():
+        copies.sort(key=lambda copy: -copy.modified_ns)
+        newest = copies[0]
+        others = [name for copy in copies for name in (copy.name, *copy.other_names)]
+        names[newest.id] = tuple(name for name in dict.fromkeys(others) if name != newest.name)
+        kept.append(newest)
+    return kept, names
 
 
 def shared_out(

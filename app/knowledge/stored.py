@@ -44,6 +44,8 @@ class StoredChunk:
     """The text that is embedded: file name, headings and table header in front."""
     hidden_characters: int
     title: str
+    modified_ns: int = 0
+    """When the newest file was changed, nanoseconds since 1970."""
 
 
 @dataclass(frozen=True, slots=True)

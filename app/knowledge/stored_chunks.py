@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from sqlite3 import Connection
@@ -27,7 +27,7 @@ SELECT chunks.id, content_id, position, start, end, page, last_page, first_line,
 FROM chunks JOIN contents ON contents.id = content_id"""
 
 FILES = """
-SELECT content_id, roots.path, relative
+SELECT content_id, roots.path, relative, mtime_ns
 FROM files JOIN roots ON roots.id = root_id
 WHERE content_id IN ({marks}) ORDER BY mtime_ns DESC, relative, root_id"""
 
@@ -47,6 +47,8 @@ class FileNames:
     """Of the newest."""
     names: tuple[str, ...]
     """Newest first, escaped for people."""
+    modified_ns: int
+    """Of the newest."""
 
 
 def count(connection: Connection) -> int:
@@ -96,6 +98,7 @@ def chunk_from(row: tuple[Any, ...], files: FileNames) -> StoredChunk:
         embed_text=embed_text(min(files.names), above, header, text),
         hidden_characters=hidden,
         title=title,
+        modified_ns=files.modified_ns,
     )
 
 
@@ -109,14 +112,15 @@ def file_names(connection: Connection, content_ids: Iterable[int]) -> dict[int, 
     """Documents without a file are left out."""
     found: dict[int, FileNames] = {}
     for batch in batches(list(content_ids)):
-        for content_id, root, relative in connection.execute(
+        for content_id, root, relative, modified_ns in connection.execute(
             FILES.format(marks=marks(batch)), batch
         ):
             name = shown(root, relative)
-            if content_id not in found:
-                found[content_id] = FileNames(path_of(root, relative), (name,))
-            elif len(there := found[content_id].names) <= OTHER_NAMES:
-                found[content_id] = FileNames(found[content_id].path, (*there, name))
+            there = found.get(content_id)
+            if there is None:
+                found[content_id] = FileNames(path_of(root, relative), (name,), modified_ns)
+            elif len(there.names) <= OTHER_NAMES:
+                found[content_id] = replace(there, names=(*there.names, name))
     return found
 
 

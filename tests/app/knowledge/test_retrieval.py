@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.candidates import BM25_LIMIT, Score, candidates, is_latin, meaning_for, ranked
 from app.knowledge.embedder import EmbedderFailed
 from app.knowledge.gate import Thresholds, found_share, thresholds
 from app.knowledge.passage import Retrieved
 from app.knowledge.selection import SHARE, Selection, select, shared_out
 from app.knowledge.words import terms
+from app.paths import Paths
 from tests.app.knowledge.hash_embedder import HashEmbedder
 
 Make = Callable[..., KnowledgeBase]
@@ -200,6 +203,19 @@ def test_equal_texts_are_given_once_with_all_names(make: Make) -> None:
     base = make({"a.md": text, "b.md": text, "c.md": "\n\n" + text, "d.md": "Nothing of it."})
     (passage,) = base.query("Where does the Rhine rise?").passages
     assert {passage.name, *passage.other_names} == {"a.md", "b.md", "c.md"}
+
+
+def test_of_two_versions_the_newer_one_is_cited(tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    bases = KnowledgeBases(Paths.under(tmp_path / "home"))
+    for name, changed in (("first.md", 1e9), ("third.md", 1.2e9), ("second.md", 1.1e9)):
+        (docs / name).write_text(f"{TEXTS['rivers.md']}\n\n# End of the {name} version\n\nSo.")
+        os.utime(docs / name, (changed, changed))
+    with bases.create("rivers", [docs]) as base:
+        base.sync()
+        passage = base.query("Where does the Rhine rise?").passages[0]
+    assert (passage.name, *passage.other_names) == ("third.md", "second.md", "first.md")
 
 
 def test_off_topic_is_refused_with_the_nearest_passages(make: Make) -> None:
