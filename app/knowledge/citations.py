@@ -68,21 +68,29 @@ def check(text: str, question: str, passages: Sequence[Passage]) -> tuple[Citati
 
 
 def origins(text: str, asked: Content, passages: Sequence[Passage]) -> dict[int, list[Statement]]:
-    """By passage the sentences that it holds all telling words and numbers of; of several passages
-    the first.
+    """By passage the sentences whose telling words and numbers one sentence of it holds, its words
+    also the title above; of several passages the first.
     """
-    contents = [content_of(whole(passage)) for passage in passages]
+    contents = [list(sentence_contents(passage)) for passage in passages]
     found: dict[int, list[Statement]] = {}
     for start, end in sentences(text):
         said = content_of(text[start:end])
         telling = Content(said.words - asked.words, said.numbers - asked.numbers)
         if not telling or len(said.words) + len(said.numbers) < LEAST_TELLING:
             continue
-        for number, content in enumerate(contents, 1):
-            if said.numbers <= content.numbers and said.words <= content.words:
+        for number, held in enumerate(contents, 1):
+            if any(said.numbers <= one.numbers and said.words <= one.words for one in held):
                 found.setdefault(number, []).append(Statement(text[start:end], (number,)))
                 break
     return found
+
+
+def sentence_contents(passage: Passage) -> Iterator[Content]:
+    """Of each of its sentences, with the words of what stands above it."""
+    above = content_of(" ".join((passage.name, *passage.headings, passage.header))).words
+    for start, end in sentences(passage.text):
+        own = content_of(passage.text[start:end])
+        yield Content(own.words | above, own.numbers)
 
 
 def citation(

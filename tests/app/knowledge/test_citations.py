@@ -118,3 +118,5 @@ def test_sources_of_an_answer_that_names_none_are_found_where_it_is_sure() -> No
     assert [(one.number, one.named, one.supported) for one in found] == [(1, False, True)]
     assert check("The annual fee is 1,300 euros.", "Cost?", ALL) == ()
     assert check("Yes.", "Is it due in March?", ALL) == ()
+    parts = (replace(FEES, text="## Part 1\n\nThe letter answers the mayor.\nIt has 31 pages."),)
+    assert check("The answer is 1.", "How many pages?", parts) == ()
