@@ -27,7 +27,7 @@ from app.knowledge.reading_child import ReadingChild
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from app.knowledge.sync import Sync
-from app.knowledge.sync_lock import is_held, syncing
+from app.knowledge.sync_lock import PATIENCE_S, is_held, syncing
 from app.knowledge.texts import put_texts
 from app.knowledge.vectors import Vectors
 from app.paths import make_folder

@@ -10,7 +10,6 @@ from app.errors import Busy
 from app.knowledge.index_file import locks_of
 from app.store.locks import hold
 
-
 PATIENCE_S = 1.0
 """A process that was killed while it started another leaves the lock to that one for a moment."""
 
