@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
+from app.knowledge.child_environment import child_environment
 from app.knowledge.embedder import EmbedderFailed
 from app.sanitize import single_line
 
@@ -21,11 +22,6 @@ COMMAND = (sys.executable, "-P", "-m", "app.knowledge.embedding_child")
 START_SECONDS = 60.0
 TEXT_SECONDS = 30.0
 """For one text; then it hangs, and is killed."""
-KEPT_SETTINGS = (
-    *("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "LANG", "LC_ALL", "LD_LIBRARY_PATH"),
-    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
-)
-"""What Python may need to start; nothing of these names our folders."""
 NEXT_STEP = "Documents can still be searched by their words."
 
 
@@ -113,8 +109,8 @@ def _failed(reason: str) -> EmbedderFailed:
 
 def _environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """No more than one thread, so that a core stays free."""
-    kept = {name: inherited[name] for name in KEPT_SETTINGS if name in inherited}
-    return {**kept, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    one_thread = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {**child_environment(inherited), **one_thread}
 
 
 def _stream(stream: IO[bytes] | None) -> IO[bytes]:

@@ -30,7 +30,7 @@ def export(index: Index, path: Path) -> None:
 
 def exported(index: Index) -> Iterator[dict[str, Any]]:
     """The lines; the same for the same documents, whatever happened on the way."""
-    documents = [(index.document_chunks(content_id)) for content_id in index.content_ids()]
+    documents = [index.document_chunks(content_id) for content_id in index.content_ids()]
     for chunks in sorted(filter(None, documents), key=lambda found: (found[0].name, found[0].path)):
         yield from (line_of(chunk) for chunk in chunks)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from app.knowledge.child_environment import child_environment
 from app.knowledge.document import Document, Unreadable
 from app.knowledge.reading.frames import Answer, BrokenFrame, Request, read_answer, write_frame
 from app.knowledge.reading.limits import Limits
@@ -32,13 +33,6 @@ START_SECONDS = 30.0
 """Python starts in 0.2 s; a machine that swaps needs longer."""
 LOOK_SECONDS = 0.2
 """How often it is looked whether the file is still wanted."""
-KEPT_SETTINGS = (
-    *("PATH", "SYSTEMROOT", "TMPDIR", "TEMP", "LANG", "LC_ALL", "LD_LIBRARY_PATH"),
-    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
-)
-"""What Python may need to start; nothing of these names our folders."""
-
-
 AHEAD_FILES, AHEAD_BYTES = 16, 1_000_000
 """So much is asked for ahead of what is answered: the process never waits, and a pipe never holds
 more than it can.
@@ -77,9 +71,7 @@ class ReadingChild:
         self._limits = limits or Limits()
         self._seconds = seconds
         self._memory_bytes = memory_bytes
-        self._environment = {
-            name: environment[name] for name in KEPT_SETTINGS if name in environment
-        }
+        self._environment = child_environment(environment)
         self._lock = threading.Lock()
         self._is_closing = False
         self._process: subprocess.Popen[bytes] | None = None
