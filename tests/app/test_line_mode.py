@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from app.knowledge.bases import KnowledgeBases
 from app.paths import Paths
 from app.store.history import History
 
@@ -165,6 +166,24 @@ def test_commands_are_no_messages_and_unknown_ones_name_the_nearest(terminal: Te
     terminal.type("/quit\r")
     assert terminal.leave() == 0
     assert terminal.questions() == ["/etc is a folder"]
+
+
+def test_a_knowledge_base_answers_from_where_it_is_named(terminal: Terminal) -> None:
+    docs = terminal.folder / "docs"
+    docs.mkdir()
+    (docs / "bees.md").write_text("Bees live in hives. A hive has one queen.")
+    with KnowledgeBases(Paths.under(terminal.folder)).create("bees", [docs]) as base:
+        base.sync()
+    terminal.type("/kb wasps\r")
+    terminal.wait_for("There is no knowledge base")
+    terminal.type("/kb bees\r")
+    terminal.wait_for("answers come from bees")
+    terminal.type("Who painted the ceiling of the chapel in 1512?\r")
+    terminal.wait_for("The documents say nothing about this")
+    terminal.type("/kb\r")
+    terminal.wait_for("no knowledge base")
+    assert terminal.leave() == 0
+    assert terminal.questions() == ["Who painted the ceiling of the chapel in 1512?"]
 
 
 def test_escapes_in_an_answer_never_reach_the_terminal(terminal: Terminal) -> None:
