@@ -176,12 +176,16 @@ def test_a_knowledge_base_answers_from_where_it_is_named(terminal: Terminal) -> 
         base.sync()
     terminal.type("/kb wasps\r")
     terminal.wait_for("There is no knowledge base")
+    terminal.wait_for("> ")
     terminal.type("/kb bees\r")
     terminal.wait_for("answers come from bees")
+    terminal.wait_for("> ")
     terminal.type("Who painted the ceiling of the chapel in 1512?\r")
     terminal.wait_for("The documents say nothing about this")
+    terminal.wait_for("> ")
     terminal.type("/kb\r")
     terminal.wait_for("no knowledge base")
+    terminal.wait_for("> ")
     assert terminal.leave() == 0
     assert terminal.questions() == ["Who painted the ceiling of the chapel in 1512?"]
 

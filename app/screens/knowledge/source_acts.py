@@ -72,7 +72,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.SourceRead(source_view(session, base, passage)))
 
-        self.screen.in_thread(lambda: read(), "source")
+        self.screen.in_thread(read, "source")
 
     # ---- of a base
 
@@ -86,7 +86,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.FilesListed(tuple(session.base(name).files())))
 
-        self.screen.in_thread(lambda: read(), "files")
+        self.screen.in_thread(read, "files")
 
     def open_file(self, name: str, file: FileState) -> None:
         session = self.screen.stored_session
@@ -101,7 +101,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.SourceRead(beginning(file, session.base(name).index)))
 
-        self.screen.in_thread(lambda: read(), "source")
+        self.screen.in_thread(read, "source")
 
 
 def answer_sources(session: Session, message_id: int) -> AnswerSources | None:
