@@ -89,6 +89,15 @@ class Catalogue:
                 there = dict(connection.execute("SELECT path, id FROM roots").fetchall())
         return {wanted[path]: root_id for path, root_id in there.items()}
 
+    def count_outside(self, roots: Sequence[Path]) -> int:
+        """Files that were read and lie in none of these."""
+        query = """SELECT path, count(*) FROM files JOIN roots ON roots.id = root_id
+            WHERE hash IS NOT NULL GROUP BY root_id"""
+        with self._file.read() as connection:
+            counts = connection.execute(query).fetchall()
+        places = ((Path(os.fsdecode(path)), count) for path, count in counts)
+        return sum(count for place, count in places if not any(map(place.is_relative_to, roots)))
+
     def _drop_root(self, connection: sqlite3.Connection, root_id: int) -> None:
         ids = content_ids(connection, "root_id = ?", root_id)
         connection.execute("DELETE FROM files WHERE root_id = ?", (root_id,))

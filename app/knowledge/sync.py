@@ -50,6 +50,7 @@ class Sync:
         """Raises Stopped, DiskFull and other StorageErrors; what was stored until then stays."""
         self._catalogue.refresh_words()
         self._tell(None)
+        self.counts.removed += self._catalogue.count_outside(roots)
         ids = self._catalogue.set_roots(roots)
         work = [(root, ids[root], self._scan(root, ids[root])) for root in roots]
         self._total = sum(len(found.to_read) for _, _, found in work)
