@@ -127,7 +127,8 @@ def _over_rows(module: Any, facts: Rows, capability: Capability) -> str | None:
 
 
 def _splitting(facts: Heads, capability: Capability | None) -> Mapping[str, object]:
-    return {"splitting": splitting_for(facts.size, facts.rows), "rows": facts.rows}
+    splitting = splitting_for(facts.size, facts.layout.format, facts.rows, capability)
+    return {"splitting": splitting, "rows": facts.rows}
 
 
 def _prefill_tile(facts: Heads, capability: Capability | None) -> Mapping[str, object]:

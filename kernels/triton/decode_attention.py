@@ -101,7 +101,8 @@ def can_run(
         return f"KV in {layout.format.name} has no kernel"
     if rows * group > MOST_ROWS:
         return f"{rows} tokens of {group} heads are more than {MOST_ROWS} rows"
-    if layout.format.v == "int4" and splitting_for(head_size).tile % layout.block != 0:
+    tile = splitting_for(head_size, layout.format, rows, capability).tile
+    if layout.format.v == "int4" and tile % layout.block != 0:
         return f"4-bit V in blocks of {layout.block} tokens has no kernel"
     if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
         return f"4-bit K of {head_size} dims has no kernel: no power of two"
@@ -128,7 +129,8 @@ def decode_attention(
     `rows`: the most new tokens that a sequence has. Rows of length 0 become zeros; rows that belong
     to no sequence are left undefined. `partial`: room of an earlier call.
     """
-    layout, plan = pool.layout, splitting or splitting_for(pool.layout.head_size, rows)
+    layout = pool.layout
+    plan = splitting or splitting_for(layout.head_size, layout.format, rows)
     _, heads, size = q.shape
     group = heads // layout.kv_heads
     views = kv_views(pool, layer)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from triton.runtime import driver
 
 from kernels.kv_layout import KV_FORMATS, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.qkv_store import HeadNorms
+from kernels.tiles import splitting_for
 from kernels.triton.decode_attention import decode_attention
 from kernels.triton.prefill_attention import prefill_attention
 from kernels.triton.qkv_store import store_qkv
@@ -28,6 +30,12 @@ def pool(name: str, size: int) -> KVPool:
     return KVPool(layout, tensor(64, layout.record_bytes, dtype=torch.uint8))
 
 
+def capability() -> tuple[int, int]:
+    """Of the device that is compiled for."""
+    major, minor = divmod(driver.active.get_current_target().arch, 10)
+    return major, minor
+
+
 def store(name: str, size: int, tokens: int = 5) -> Tensor:
     """q, k and v as parts of one projection, with norms and angles."""
     wide = tensor(tokens, (HEADS + 2 * KV_HEADS) * size).unflatten(1, (-1, size))
@@ -43,7 +51,8 @@ def decode(
 ) -> Tensor:
     q = tensor(batch * rows, HEADS, size)
     place = (pool(name, size), 1, integers(batch + 1), integers(batch), integers(batch, 65))
-    return decode_attention(q, *place, size**-0.5, window, rows=rows)
+    plan = splitting_for(size, KV_FORMATS[name], rows, capability())
+    return decode_attention(q, *place, size**-0.5, window, rows=rows, splitting=plan)
 
 
 def prefill(name: str, size: int, tokens: int = 512, window: int | None = None) -> Tensor:
