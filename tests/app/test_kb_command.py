@@ -91,11 +91,12 @@ def test_ctrl_c_stops_keeps_what_is_done_and_is_status_130(
         shown(self, progress)
         os.kill(os.getpid(), signal.SIGINT)
 
+    before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr(Indexing, "_show", press)
     status, _, err = run(capsys, "sync", "work")
     assert status == 130
     assert 'localchat kb sync "work"' in err
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_every_question_first_reads_what_changed(
