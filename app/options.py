@@ -22,6 +22,7 @@ def load_options(settings: Settings, paths: Paths) -> LoadOptions:
         flash=engine.flash,
         speculate=engine.speculate,
         kernels=engine.kernels,
+        weights=engine.weights,
         cache_bytes=cache.bytes,
         canonical=cache.canonical,
         self_tune=engine.self_tune,

@@ -24,6 +24,7 @@ from engine.errors import UsageError
 Backend = Literal["auto", "llama_cpp", "torch_paged"]
 KVType = Literal["auto", "f16", "bf16", "k8", "q8", "k8v4", "q4", "fp8"]
 Kernels = Literal["auto", "triton", "reference"]
+WeightType = Literal["auto", "int8"]
 Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Penalty = Annotated[float, Meta(ge=-10, le=10, description="a number from -10 to 10")]
 StopString = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -94,6 +95,8 @@ class EngineSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Flash attention; unset: as measured on this machine."""
     kernels: Kernels = "auto"
     """Of our own backend on an NVIDIA GPU: Triton where there is a kernel, all of it, or none."""
+    weights: WeightType = "auto"
+    """Of our own backend: int8 rounds the matrices of a safetensors folder to 8 bits."""
     speculate: bool = True
     """Check guessed tokens several at a time where an answer quotes what was said before."""
     self_tune: bool = True
@@ -164,8 +167,9 @@ OPTION_KEYS: Mapping[str, str] = {
     **{name: f"sampling.{name}" for name in SamplingSettings.__struct_fields__},
     **{
         name: f"engine.{name}"
-        for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate", "kernels")
+        for name in ("backend", "kv_type", "ctx", "threads", "flash", "speculate")
     },
+    **{name: f"engine.{name}" for name in ("kernels", "weights")},
     "canonical": "cache.canonical",
     "attach": "kb.attach",
     "kb_rewrite": "kb.rewrite",

@@ -46,6 +46,8 @@ class LoadOptions:
     """Load although the estimate says that it does not fit."""
     kernels: Literal["auto", "triton", "reference"] = "auto"
     """Of our own backend: Triton kernels where they can run, everywhere, or plain torch alone."""
+    weights: Literal["auto", "int8"] = "auto"
+    """Of our own backend: as the files have them, or a folder's matrices rounded to 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)

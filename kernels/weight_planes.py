@@ -56,7 +56,15 @@ class PlaneWeight:
         """float32 [shape], equal bit for bit to what the file's blocks decode to."""
         if len(self.shape) > 2:
             return torch.stack([self[index].dequantize() for index in range(self.shape[0])])
-        return self._decode(self.planes())
+        rows, columns = self.shape
+        planes = self.planes()
+        planes.pop("values", None)
+        found = torch.empty(self.shape, dtype=torch.float32, device=self.data.device)
+        step = max(1, CHUNK_VALUES // columns)
+        for start in range(0, rows, step):
+            part = slice(start, start + step)
+            found[part] = self._decode({name: one[:, part] for name, one in planes.items()})
+        return found
 
     def rows(self, ids: Tensor) -> Tensor:
         """float32 [*ids.shape, K]: the rows named of a matrix, and no others are decoded."""

@@ -25,9 +25,10 @@ WORKING_BYTES = {
     **dict.fromkeys(("Q4_0", "Q4_1", "Q8_0", "TQ2_0"), 8.1),
     **dict.fromkeys(("Q5_0", "Q5_1", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"), 9.2),
     **dict.fromkeys(("Q2_K", "Q3_K", "Q4_K"), 12.5),
+    **dict.fromkeys(("I8", "F8_E4M3"), 13.0),
     **dict.fromkeys(("IQ2_XXS", "IQ2_XS", "IQ3_XXS"), 30.0),
 }
-"""For each of those while it is decoded, by block type, as measured."""
+"""For each of those while it is decoded, by type, as measured."""
 MOST_WORKING_BYTES = 14.0
 """Of the other types."""
 

@@ -8,6 +8,7 @@ from models.config import ModelConfig
 from models.folder_description import folder_config
 from models.gguf_config import config_from_gguf
 from models.hf_folder import read_folder
+from models.loaders.eight_bits import eight_bit_bytes, folder_eight_bits
 from models.loaders.gguf import TensorInfo
 from models.loaders.split import read_model
 from models.model_description import ModelDescription
@@ -40,12 +41,18 @@ def decoder_config(description: ModelDescription) -> ModelConfig:
     return config_from_gguf(read_model(description.path))
 
 
-def packed_types(description: ModelDescription, repacks: bool = False) -> frozenset[str]:
-    """Block types of the matrices that stay packed when they are loaded. `repacks`: for kernels,
-    so that what they cannot read is expanded.
+def packed_types(
+    description: ModelDescription, repacks: bool = False, rounds: bool = False
+) -> frozenset[str]:
+    """Types of the matrices that are packed when they are loaded. `repacks`: for kernels, so that
+    what they cannot read is expanded; `rounds`: matrices of safetensors become 8-bit integers.
     """
     if description.format == "safetensors":
-        return frozenset()
+        if not repacks and not rounds:
+            return frozenset()
+        config = decoder_config(description)
+        found = folder_eight_bits(description.path, config, repacks, rounds)
+        return frozenset(found.types.values())
     tensors = read_model(description.path).tensors
     return frozenset(one.type.name for one in tensors if _stays_packed(one, repacks))
 
@@ -56,12 +63,22 @@ def expanded_types(description: ModelDescription) -> frozenset[str]:
 
 
 def loaded_bytes(
-    description: ModelDescription, config: ModelConfig, dtype: str, repacks: bool = False
+    description: ModelDescription,
+    config: ModelConfig,
+    dtype: str,
+    repacks: bool = False,
+    rounds: bool = False,
 ) -> int:
-    """Memory of the weights when they are loaded: blocks stay packed, all else is in `dtype`."""
+    """Memory of the weights when they are loaded: what is packed as `packed_types` says, all else
+    is in `dtype`.
+    """
     size = DTYPE_BYTES[dtype]
     if description.format == "safetensors":
-        return sum(math.prod(shape) for shape in parameter_shapes(config).values()) * size
+        types = folder_eight_bits(description.path, config, repacks, rounds).types
+        return sum(
+            eight_bit_bytes(shape) if slot in types else math.prod(shape) * size
+            for slot, shape in parameter_shapes(config).items()
+        )
     tensors = read_model(description.path).tensors
     return sum(_loaded_bytes(tensor, size, repacks) for tensor in tensors)
 

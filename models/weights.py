@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from kernels.linear import Weight
+from kernels.weight_planes import PlaneWeight
 from models.config import ModelConfig
 from models.errors import ModelFileError
 from models.hf_names import Piece, hf_name, pieces_of
@@ -148,6 +149,8 @@ def _check(slots: Mapping[Slot, Matrix], config: ModelConfig) -> None:
 def _equal(one: Matrix, other: Matrix) -> bool:
     if isinstance(one, Tensor) and isinstance(other, Tensor):
         return one is other or torch.equal(one, other)
+    if isinstance(one, PlaneWeight) and isinstance(other, PlaneWeight):
+        return one.type_name == other.type_name and torch.equal(one.data, other.data)
     return one is other
 
 

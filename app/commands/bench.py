@@ -51,6 +51,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         "kv_types": kv_types(args.kv, settings),
         "backend": settings.engine.backend,
         "kernels": settings.engine.kernels,
+        "weights": settings.engine.weights,
         "threads": settings.engine.threads,
         "flash": settings.engine.flash,
         "full": args.full,

@@ -61,6 +61,12 @@ def report(job: Job, say: Say) -> dict[str, Any]:
         from engine.bench.own import measured
 
         return each_kv_type(job, OWN_TYPES, lambda kv: measured(job, kv, choice.device, say))
+    if job.weights != "auto":
+        raise UsageError(
+            f"weights={job.weights} cannot be measured with llama.cpp.",
+            "It rounds a safetensors folder for our own backend.",
+            "Leave weights at auto, or add `-o backend=torch_paged`.",
+        )
     if path.is_dir():
         raise UsageError(
             f"{path.name} is a folder, and of llama.cpp only GGUF files are measured.",

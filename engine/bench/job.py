@@ -14,6 +14,7 @@ class Job:
     """None: all that the backend knows."""
     backend: str = "auto"
     kernels: Literal["auto", "triton", "reference"] = "auto"
+    weights: Literal["auto", "int8"] = "auto"
     threads: int | None = None
     flash: bool | None = None
     full: bool = False

@@ -55,7 +55,7 @@ def measured(
 
 @contextmanager
 def opened(job: Job, kv_type: str, device: str) -> Iterator[tuple[Bench, Model]]:
-    options = LoadOptions(kv_type, CONTEXT, job.threads, kernels=job.kernels)
+    options = LoadOptions(kv_type, CONTEXT, job.threads, kernels=job.kernels, weights=job.weights)
     description = describe(Path(job.path))
     model = load(Load(job.path, options), description, device, lambda _done, _total: True)
     try:

@@ -58,6 +58,7 @@ def _usable(device: str) -> str | None:
 def _load_llama(message: Load, description: ModelDescription, progress: Progress) -> Model:
     from engine.worker.loading import load as load_gguf
 
+    _check_weights(message.options, description)
     if description.format == "gguf":
         return load_gguf(message, progress)
     _check(message.options, description)
@@ -66,6 +67,18 @@ def _load_llama(message: Load, description: ModelDescription, progress: Progress
     loaded = replace(model.loaded, name=description.name, path=message.path)
     notice = f"Converted once to {loaded.quantization} for llama.cpp: {show_text(str(path))}."
     return _noticed(replace(model, loaded=loaded), notice)
+
+
+def _check_weights(options: LoadOptions, description: ModelDescription) -> None:
+    if options.weights == "auto":
+        return
+    is_folder = description.format == "safetensors"
+    convert = "Run `localchat models convert --type q8_0` and leave weights at auto."
+    raise UsageError(
+        f"weights={options.weights} cannot be used with llama.cpp.",
+        "It rounds a safetensors folder for our own backend.",
+        convert if is_folder else "Leave weights at auto.",
+    )
 
 
 def _check(options: LoadOptions, description: ModelDescription) -> None:

@@ -26,7 +26,7 @@ from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.engine import Engine
 from engine.errors import UsageError
-from engine.messages import Load, Loaded
+from engine.messages import Load, Loaded, LoadOptions
 from engine.worker.load_parts import (
     Place,
     Progress,
@@ -44,6 +44,7 @@ from engine.worker.sampling_defaults import sampling_defaults
 from models.config import ModelConfig
 from models.decoder import Decoder
 from models.free_memory import free_memory
+from models.loaders.eight_bits import FLOATS, INTEGERS, EightBits, folder_eight_bits
 from models.loaders.gguf_weights import load_gguf
 from models.loaders.safetensors_weights import load_safetensors
 from models.model_description import ModelDescription
@@ -63,14 +64,24 @@ def load(message: Load, description: ModelDescription, device: str, progress: Pr
     began = time.monotonic()
     options = message.options
     check_context(options.ctx)
+    _check_weights(options, description)
     config = decoder_config(description)
     place = _device(device)
-    settings = paged_settings(config, place, options.kv_type, options.kernels)
+    settings = paged_settings(config, place, options.kv_type, options.kernels, options.weights)
     plan = plan_paged(description, config, place, settings, options.ctx)
     where = "memory" if device == "cpu" else "GPU's memory"
     check_memory(description, plan.needed, Place(where, place.free_bytes), options)
     with ExitStack() as stack:  # unwound on failure, handed to the model otherwise
         return _open(_Job(message, description, config, plan, began), progress, stack)
+
+
+def _check_weights(options: LoadOptions, description: ModelDescription) -> None:
+    if options.weights != "auto" and description.format == "gguf":
+        raise UsageError(
+            f"weights={options.weights} cannot be used with {description.name}.",
+            "It is for safetensors folders; a GGUF file has a type of its own.",
+            "Leave weights at auto.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +178,50 @@ def _weights(job: _Job, progress: Progress) -> Weights:
     settings = job.plan.settings
     place = job.description.path, job.config, settings.device, getattr(torch, settings.dtype)
     if job.description.format == "safetensors":
-        return load_safetensors(*place, progress)
+        return load_safetensors(*place, progress, settings.repacks, settings.rounds)
     return load_gguf(*place, progress, settings.repacks)
 
 
 def _expanded(job: _Job) -> tuple[str, ...]:
     """What takes more memory than its file, as no kernel reads it."""
-    if not job.plan.settings.repacks:
+    settings = job.plan.settings
+    if job.description.format == "safetensors":
+        return _left_out(_eight_bits(job), settings.dtype)
+    if not settings.repacks:
         return ()
     return tuple(
-        f"Weights of type {name} are expanded to {job.plan.settings.dtype}: no kernel reads them."
+        f"Weights of type {name} are expanded to {settings.dtype}: no kernel reads them."
         for name in sorted(expanded_types(job.description))
     )
+
+
+def _left_out(found: EightBits, dtype: str) -> tuple[str, ...]:
+    told = []
+    if found.expanded:
+        told.append(
+            f"8-bit float matrices expanded to {dtype}: {found.expanded:,}; no kernel reads their "
+            "shape or scales."
+        )
+    if found.unrounded:
+        told.append(
+            f"Matrices that stay {dtype} although weights=int8: {found.unrounded:,}; their rows "
+            "are no multiple of 32 numbers."
+        )
+    return tuple(told)
+
+
+def _eight_bits(job: _Job) -> EightBits:
+    settings = job.plan.settings
+    return folder_eight_bits(job.description.path, job.config, settings.repacks, settings.rounds)
+
+
+def _quantization(job: _Job) -> str:
+    """What the weights really are."""
+    if not job.plan.settings.rounds:
+        return job.description.quantization
+    types = set(_eight_bits(job).types.values())
+    names = [name for kind, name in ((FLOATS, FLOATS), (INTEGERS, "INT8")) if kind in types]
+    return " and ".join(names) or job.description.quantization
 
 
 def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
@@ -187,7 +230,7 @@ def _loaded(job: _Job, backend: TorchPagedBackend) -> Loaded:
         name=description.name,
         path=job.message.path,
         architecture=description.architecture,
-        quantization=description.quantization,
+        quantization=_quantization(job),
         backend=facts.name,
         kv_type=facts.kv_type,
         ctx=facts.context,

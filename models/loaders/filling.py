@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from kernels.quantized_weight import QuantizedWeight
+from kernels.weight_planes import PlaneWeight
 from models.config import ModelConfig
 from models.errors import LoadingStopped, ModelFileError, OutOfMemory
 from models.hf_names import Piece
@@ -126,6 +127,11 @@ def _stacked(matrices: list[Matrix]) -> Matrix:
     if len(packed) == len(matrices) and len(types) == 1:
         data = torch.stack([one.data for one in packed])
         return QuantizedWeight(data, types.pop(), (len(packed), *packed[0].shape))
+    planes = [one for one in matrices if isinstance(one, PlaneWeight)]
+    types = {one.type_name for one in planes}
+    if len(planes) == len(matrices) and len(types) == 1:
+        data = torch.stack([one.data for one in planes])
+        return PlaneWeight(data, types.pop(), (len(planes), *planes[0].shape))
     plain = [one for one in matrices if isinstance(one, Tensor)]
     dtype = plain[0].dtype if plain else torch.float32
     return torch.stack(

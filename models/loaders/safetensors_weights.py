@@ -15,11 +15,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from kernels.eight_bit_planes import (
+    COLUMNS_OF_SCALE,
+    fp8_planes,
+    int8_planes,
+    scales_of_rows,
+)
+from kernels.weight_planes import PlaneWeight
 from models.config import ModelConfig
 from models.errors import ModelFileError, UnsupportedModel
 from models.hf_folder import CONFIG, read_json
 from models.hf_names import Piece
 from models.hf_quantization import Block, block_of
+from models.loaders.eight_bits import FLOATS, INTEGERS, eight_bits
 from models.loaders.filling import Progress, fill, ignore_progress
 from models.loaders.fp8_scales import FP8_DTYPE, check_scale, scale_names
 from models.loaders.safetensors_header import StoredTensor
@@ -27,9 +35,11 @@ from models.loaders.safetensors_index import SafetensorsFolder, read_safetensors
 from models.loaders.safetensors_plan import plan_safetensors
 from models.loaders.scaled_matrix import apply_scale
 from models.loaders.steps import Step
+from models.parameters import Slot
 from models.sizes import show_name
 from models.weights import Matrix, Weights, cut
 
+ROW_BLOCK = (1, COLUMNS_OF_SCALE)
 READABLE_DTYPES = ("F64", "F32", "F16", "BF16", FP8_DTYPE)
 
 
@@ -39,8 +49,12 @@ def load_safetensors(
     device: torch.device | str,
     dtype: torch.dtype,
     progress: Progress = ignore_progress,
+    repacks: bool = False,
+    rounds: bool = False,
 ) -> Weights:
-    """The weights of a folder, all in `dtype`.
+    """The weights of a folder in `dtype`, but for matrices that `eight_bits` makes planes of.
+
+    `repacks`: 8-bit floats stay such, for kernels. `rounds`: other matrices become 8-bit integers.
 
     Raises:
         ModelNotFound: a shard is missing.
@@ -59,7 +73,8 @@ def load_safetensors(
         check_scale(files.tensors[name], files.tensors[scale], block)
     with ExitStack() as stack:
         opened = _open(files, str(device), stack)
-        reader = _Reader(files.tensors, opened, scales, block, dtype)
+        types = eight_bits(files, steps, block, repacks, rounds).types
+        reader = _Reader(files.tensors, opened, scales, block, dtype, types)
         return fill(steps, reader.pieces, config, progress)
 
 
@@ -73,20 +88,40 @@ class _Reader:
         scales: Mapping[str, str],
         block: Block | None,
         dtype: torch.dtype,
+        types: Mapping[Slot, str],
     ) -> None:
         self._tensors = tensors
         self._opened = opened
         self._scales = scales
         self._block = block
         self._dtype = dtype
+        self._types = types
 
     def pieces(self, step: Step) -> Iterator[tuple[Piece, Matrix]]:
         name = step.source.name
         whole = self._read(name)
-        if name in self._scales:
-            whole = apply_scale(whole, self._read(self._scales[name]), self._block)
+        scale = self._read(self._scales[name]) if name in self._scales else None
+        if any(self._types.get(piece.slot) == FLOATS for piece in step.pieces):
+            assert scale is not None
+            yield from self._floats(step, whole, scale)
+            return
+        if scale is not None:
+            whole = apply_scale(whole, scale, self._block)
         for piece in step.pieces:
-            yield piece, cut(whole, piece).to(self._dtype)
+            part = cut(whole, piece)
+            is_rounded = self._types.get(piece.slot) == INTEGERS
+            yield piece, int8_planes(part) if is_rounded else part.to(self._dtype)
+
+    def _floats(
+        self, step: Step, whole: Tensor, scale: Tensor
+    ) -> Iterator[tuple[Piece, PlaneWeight]]:
+        """Pieces of a fused matrix may begin within a block: each row takes its own scales."""
+        scales = scales_of_rows(tuple(whole.shape), scale, self._block)
+        for piece in step.pieces:
+            try:
+                yield piece, fp8_planes(cut(whole, piece), cut(scales, piece), ROW_BLOCK)
+            except ValueError as error:
+                raise _unreadable(step.source.file, error, step.source.name) from error
 
     def _read(self, name: str) -> Tensor:
         file = self._tensors[name].file
@@ -117,7 +152,8 @@ def _check_dtype(tensor: StoredTensor) -> None:
         )
 
 
-def _unreadable(file: Path, error: Exception) -> ModelFileError:
+def _unreadable(file: Path, error: Exception, tensor: str = "") -> ModelFileError:
+    where = f"At the tensor {tensor}: " if tensor else ""
     return ModelFileError(
-        f"{show_name(file)} cannot be read.", f"{error}.", "Download the file again."
+        f"{show_name(file)} cannot be read.", f"{where}{error}.", "Download the file again."
     )

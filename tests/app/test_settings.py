@@ -31,8 +31,8 @@ GOOD_OPTIONS = [
     "temperature=0", "top_k=0", "top_p=1", "min_p=0.5", "typical_p=0.9", "repeat_penalty=1.1",
     "repeat_last_n=-1", "frequency_penalty=-2", "presence_penalty=2.0", "seed=1", "max_tokens=10",
     "stop=END", "kv_type=q8", "ctx=4096", "threads=2", "flash=on", "speculate=off",
-    "canonical=off", "backend=torch_paged", "kernels=reference", "attach=search", "kb_rewrite=off",
-    "kb_read_all=off",
+    "canonical=off", "backend=torch_paged", "kernels=reference", "weights=int8", "attach=search",
+    "kb_rewrite=off", "kb_read_all=off",
     "kb_rerank=on",
 ]  # fmt: skip
 
@@ -75,6 +75,7 @@ def test_every_option_reaches_its_setting() -> None:
         canonical=False,
         backend="torch_paged",
         kernels="reference",
+        weights="int8",
         cache_folder=str(paths.cache),
         converted_folder=str(paths.converted_models),
     )

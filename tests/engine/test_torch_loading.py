@@ -155,6 +155,37 @@ def test_forced_kernels_need_a_device(folder: Path) -> None:
         load(Load(str(folder), forced), go_on)
 
 
+def test_rounded_weights_are_told_and_bind_saved_states(
+    tmp_path: Path, loaded: list[Model]
+) -> None:
+    folder = write_folder(tmp_path / "odd", intermediate_size=70)
+    rounding = LoadOptions(backend="torch_paged", weights="int8")
+    loaded += [load(Load(str(folder), options), go_on) for options in (OWN, rounding)]
+    plain, rounded = loaded
+    assert (plain.loaded.quantization, rounded.loaded.quantization) == ("F32", "INT8")
+    assert plain.loaded.weights_bytes > 2 * rounded.loaded.weights_bytes
+    assert plain.fingerprint != rounded.fingerprint
+    told = "Matrices that stay float32 although weights=int8: 2; "
+    assert any(one.startswith(told) for one in rounded.loaded.notices)
+    assert not any("weights" in one for one in plain.loaded.notices)
+
+
+def test_rounding_is_refused_where_it_cannot_be(folder: Path, tmp_path: Path) -> None:
+    """A folder on llama.cpp, and a file, which has a type of its own, anywhere."""
+    needed = {"llama__attention__layer_norm_rms_epsilon": 1e-5}
+    file = tiny_llama(2, **needed).write(tmp_path / "x.gguf")
+    cases: tuple[tuple[Path, Any, str], ...] = (
+        (folder, "llama_cpp", "models convert --type q8_0"),
+        (file, "llama_cpp", "Leave weights at auto"),
+        (file, "torch_paged", "a GGUF file has a type of its own"),
+    )
+    for path, backend, words in cases:
+        options = LoadOptions(backend=backend, weights="int8")
+        with pytest.raises(UsageError, match="weights=int8 cannot be used with") as caught:
+            load(Load(str(path), options), go_on)
+        assert words in str(caught.value)
+
+
 def test_padding_of_the_output_is_never_an_id(tmp_path: Path, loaded: list[Model]) -> None:
     padded = write_folder(tmp_path / "padded", vocab_size=512)
     loaded.append(load(Load(str(padded), OWN), go_on))

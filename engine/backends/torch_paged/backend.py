@@ -310,5 +310,6 @@ def _numerics(device: torch.device, settings: PagedSettings, kv: str, keys: str)
         f"kv {kv}",
         f"block {settings.block}",
         f"keys {keys}",
+        *([f"weights {settings.weights}"] if settings.rounds else []),
     )
     return "; ".join(parts)

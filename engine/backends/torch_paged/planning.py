@@ -70,7 +70,11 @@ class PagedPlan:
 
 
 def paged_settings(
-    config: ModelConfig, device: PagedDevice, kv_type: str = "auto", kernels: str = "auto"
+    config: ModelConfig,
+    device: PagedDevice,
+    kv_type: str = "auto",
+    kernels: str = "auto",
+    weights: str = "auto",
 ) -> PagedSettings:
     """All but context and pool size, which a plan chooses."""
     return PagedSettings(
@@ -82,6 +86,7 @@ def paged_settings(
         kv_type=kv_type,
         max_rows=CPU_ROWS if device.capability is None else MAX_ROWS,
         kernels=kernels,
+        weights=weights,
         records=device.capability is not None and kernels != "reference",
     )
 
@@ -125,8 +130,9 @@ class _Sizer:
         self._config = config
         self._settings = settings
         self._device = device
-        self._packed = packed_types(description, settings.repacks)
-        self._weights = loaded_bytes(description, config, settings.dtype, settings.repacks)
+        packing = settings.repacks, settings.rounds
+        self._packed = packed_types(description, *packing)
+        self._weights = loaded_bytes(description, config, settings.dtype, *packing)
         self._kv = kv_format(settings.kv_type, settings.dtype, device.capability)
         layouts = kv_layouts(config, self._kv, settings.block)
         self._record_bytes = tuple(layout.record_bytes for layout in layouts)

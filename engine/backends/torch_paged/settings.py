@@ -30,6 +30,8 @@ class PagedSettings:
     spare: int = SPARE_TOKENS
     kernels: str = "auto"
     """`auto`, `triton` or `reference`: which implementation of each op is wanted."""
+    weights: str = "auto"
+    """`auto`: as the file has them; `int8`: matrices of safetensors are rounded to 8 bits."""
     records: bool = False
     """Whether passes of usual shapes are recorded once and replayed."""
 
@@ -37,3 +39,8 @@ class PagedSettings:
     def repacks(self) -> bool:
         """Whether packed weights are laid out for kernels."""
         return self.device != "cpu" and self.kernels != "reference"
+
+    @property
+    def rounds(self) -> bool:
+        """Whether matrices become 8-bit integers."""
+        return self.weights == "int8"
