@@ -56,9 +56,9 @@ def _usable(device: str) -> str | None:
 
 
 def _load_llama(message: Load, description: ModelDescription, progress: Progress) -> Model:
+    _check_weights(message.options, description)
     from engine.worker.loading import load as load_gguf
 
-    _check_weights(message.options, description)
     if description.format == "gguf":
         return load_gguf(message, progress)
     _check(message.options, description)

@@ -73,8 +73,10 @@ def test_a_folder_is_not_measured_on_llama_cpp(tmp_path: Path) -> None:
     from tests.models.hf_folders import write_folder
 
     folder = write_folder(tmp_path / "m")
-    with pytest.raises(UsageError, match="folder"):
+    with pytest.raises(UsageError, match="is a folder"):
         report(Job(str(folder), backend="llama_cpp"), lambda message: None)
+    with pytest.raises(UsageError, match="weights=int8 cannot be measured"):
+        report(Job(str(folder), backend="llama_cpp", weights="int8"), lambda message: None)
 
 
 @pytest.fixture(scope="module")

@@ -119,6 +119,19 @@ def test_as_many_bytes_as_predicted(sizes: dict[str, Any], tmp_path: Path) -> No
     assert loaded_bytes(described(path), config, "float32") == held(load(path)[1])
 
 
+def test_an_output_equal_to_a_tied_embedding_is_held_once(tmp_path: Path) -> None:
+    path = folder(tmp_path, tie_word_embeddings=True)
+    state = load_file(path / WEIGHTS)
+    output = state["model.embed_tokens.weight"].clone()
+    save_file({**state, "lm_head.weight": output}, path / WEIGHTS, {"format": "pt"})
+    weights = load(path, rounds=True)[1]
+    assert weights.output is weights.embedding
+    output[3, 4] += 1
+    save_file({**state, "lm_head.weight": output}, path / WEIGHTS, {"format": "pt"})
+    other = load(path, rounds=True)[1]
+    assert other.output is not other.embedding
+
+
 def test_rows_that_cannot_be_cut_stay_as_they_are(tmp_path: Path) -> None:
     path = folder(tmp_path, intermediate_size=70)
     config, weights = load(path, rounds=True)
