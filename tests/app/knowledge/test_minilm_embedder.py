@@ -121,6 +121,7 @@ def test_it_ends_with_its_parent(start: Start) -> None:
 @pytest.mark.model
 def test_the_built_in_model_knows_what_means_the_same() -> None:
     """Cosines as sentence-transformers gives them for the unquantized model."""
+    before = set(sys.modules)  # other tests of this run may have loaded them
     embedder = installed_embedder()
     assert embedder is not None
     try:
@@ -134,9 +135,4 @@ def test_the_built_in_model_knows_what_means_the_same() -> None:
         assert np.isfinite(embedder.embed_query(long)).all()
     finally:
         embedder.close()
-    loaded = {"onnxruntime", "tokenizers"} & set(sys.modules) - BEFORE
-    assert not loaded
-
-
-BEFORE = frozenset(sys.modules)
-"""Other tests of this run may have loaded them; this front end never does."""
+    assert not {"onnxruntime", "tokenizers"} & (set(sys.modules) - before)
