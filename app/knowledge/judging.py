@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from app.knowledge.fitting import size
 from app.knowledge.passage import Passage, Retrieved
-from app.knowledge.prompt import HEAD, fenced, new_mark
+from app.knowledge.prompt import about_one
 
 MOST = 12
 """Passages that are judged; each is read once more."""
@@ -38,7 +38,7 @@ def judged(
     opinions: list[Passage] = []
     for number, one in enumerate(best):
         yield number, len(best)
-        margin = judge(asked(one, question))
+        margin = judge(about_one(one, RULES, question))
         if margin is None:
             return found
         words = f"{one.reason} + judgement {margin:+.1f}"
@@ -57,9 +57,3 @@ def fill(passages: Sequence[Passage], count: Callable[[str], int], tokens: int) 
         if not taken or size([*taken, one], count) <= tokens:
             taken.append(one)
     return taken
-
-
-def asked(passage: Passage, question: str) -> str:
-    mark = new_mark([passage])
-    head = HEAD.format(mark=mark)
-    return f"{head}{fenced(passage, mark)}{RULES.format(question=question.strip())}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from app.knowledge.collection import as_passages
 from app.knowledge.passage import Passage
-from app.knowledge.prompt import HEAD, fenced, new_mark
+from app.knowledge.prompt import about_one
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
@@ -87,9 +87,7 @@ def joined(group: Sequence[Passage]) -> Passage:
 
 def asked(part: Passage, question: str) -> str:
     """The prompt about one part."""
-    mark = new_mark([part])
-    head = HEAD.format(mark=mark)
-    return f"{head}{fenced(part, mark)}{RULES.format(question=question.strip())}"
+    return about_one(part, RULES, question)
 
 
 def noted(part: Passage, note: str) -> Passage | None:

@@ -51,6 +51,13 @@ def prefix(sources: Sources) -> str:
     return HEAD.format(mark=sources.mark) + "\n".join(blocks) + RULES
 
 
+def about_one(passage: Passage, rules: str, question: str) -> str:
+    """One fenced passage, then what to do with it; `rules` has a place for the question."""
+    mark = new_mark([passage])
+    head = HEAD.format(mark=mark)
+    return f"{head}{fenced(passage, mark)}{rules.format(question=question.strip())}"
+
+
 def fenced(passage: Passage, mark: str) -> str:
     """Between two lines with the mark, which a small model is not tempted to repeat."""
     return f"<<{mark}\n{shown(passage)}\n{mark}>>\n"

@@ -119,7 +119,7 @@ def unpack(text: str | None, kind: type[Kind]) -> Kind | None:
 
 
 def as_path(kind: type, value: object) -> object:
-    """msgspec's hook for paths."""
+    """msgspec's hook for paths; NotImplementedError is how it is told of any other type."""
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise NotImplementedError(kind)

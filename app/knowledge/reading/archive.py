@@ -29,6 +29,7 @@ class Archive:
             raise Refused("too large")
         self._limits = source.limits
         self._unpacked = 0
+        # zipfile raises NotImplementedError for versions and methods that it does not know.
         try:
             self._zip = zipfile.ZipFile(source.file)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
@@ -52,6 +53,7 @@ class Archive:
             raise Refused("encrypted")
         try:
             with self._zip.open(name) as file:
+                # The half of a file's interface that parsers use.
                 yield _Counted(file, self)  # type: ignore[misc]
         except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as error:
             raise Refused("skipped: damaged") from error

@@ -171,7 +171,7 @@ def controls(ids: tuple[int, ...], vocabulary: object) -> list[int]:
     """The control tokens among ids: those that no text becomes."""
     import llama_cpp
 
-    handle = llama_cpp.llama_model_get_vocab(vocabulary._model.model)  # type: ignore[attr-defined]
+    handle = llama_cpp.llama_model_get_vocab(vocabulary._model.model)  # type: ignore[attr-defined]  # untyped
     return [one for one in ids if llama_cpp.llama_vocab_is_control(handle, one)]
 
 

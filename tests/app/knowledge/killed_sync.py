@@ -13,7 +13,7 @@ from tests.app.knowledge.hash_embedder import HashEmbedder
 
 
 def main(home: Path) -> None:
-    KnowledgeBase._calibrate = lambda *arguments: None  # type: ignore[method-assign]
+    KnowledgeBase._calibrate = lambda *arguments: None  # type: ignore[method-assign]  # slow
     with KnowledgeBases(Paths.under(home), HashEmbedder()).open("work") as base:
         base.sync(tell)
     print("done", flush=True)

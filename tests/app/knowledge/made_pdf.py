@@ -106,5 +106,5 @@ def file_of(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
 
 
 def write_pdf(path: Path, pages: Sequence[PdfPage | Sequence[str]], **how: object) -> Path:
-    path.write_bytes(pdf_bytes(pages, **how))  # type: ignore[arg-type]
+    path.write_bytes(pdf_bytes(pages, **how))  # type: ignore[arg-type]  # passed on as they come
     return path

@@ -124,7 +124,7 @@ def test_a_model_of_english_has_no_say_in_other_scripts(make: Make, query: str) 
 def test_meaning_has_no_say_before_nearly_all_chunks_have_a_vector(make: Make) -> None:
     embedder = HashEmbedder()
     base = make(embedder=embedder)
-    set_id = base.index.vector_set.id  # type: ignore[union-attr]
+    set_id = base.index.vector_set.id  # type: ignore[union-attr]  # there is one
     with base.index._writes.write() as connection:
         connection.execute("DELETE FROM vectors WHERE set_id = ? AND row < 3", (set_id,))
     assert meaning_for(base.index, base.vectors(), embedder, "the piano") is None
