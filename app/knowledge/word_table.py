@@ -48,7 +48,7 @@ def add_words(connection: sqlite3.Connection, content_id: int) -> None:
 def is_current(connection: sqlite3.Connection) -> bool:
     """Whether the rules of this program made the table."""
     (rules,) = connection.execute("SELECT words_rules FROM meta").fetchone()
-    return bool(rules == words.RULES)
+    return bool(rules == words.rules())
 
 
 def refresh_words(connection: sqlite3.Connection) -> None:
@@ -58,7 +58,7 @@ def refresh_words(connection: sqlite3.Connection) -> None:
     while rows := list(stored_words(connection, "WHERE chunks.id > ? LIMIT 1000", last)):
         insert_words(connection, rows)
         last = rows[-1][0]
-    connection.execute("UPDATE meta SET words_rules = ?", (words.RULES,))
+    connection.execute("UPDATE meta SET words_rules = ?", (words.rules(),))
 
 
 def stored_words(

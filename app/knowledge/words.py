@@ -1,6 +1,7 @@
 """Words for SQLite's word index, and queries that are words only: nothing in them is syntax.
 
-Text is folded by NFKC (full-width digits, half-width kana). Runs of scripts written without spaces
+Text is folded: by NFKC (full-width digits, half-width kana), and traditional Chinese characters to
+simplified ones. Runs of scripts written without spaces
 become overlapping pairs of characters and the single characters, for SQLite's `porter unicode61`.
 Both together find better than either (Nie et al. 2000, "On the use of words and n-grams for
 Chinese information retrieval"; measured in one index of two languages: the right passage is among
@@ -13,8 +14,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-RULES = f"2/{unicodedata.unidata_version}"
-"""Changes with everything here that gives other words: the word index is then made again."""
+from app.knowledge.chinese import fingerprint, simplified
+
+VERSION = 3
+"""Grows with every change here that gives other words."""
 
 TERM_LIMIT = 96
 """Words of a query that are looked for; the rest of a very long one changes nothing."""
@@ -42,9 +45,9 @@ TERM = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 SEPARATOR = re.compile(rf"[^\w\s{MARKS}]+")
 ASKING = re.compile(
     "为什么|什么|哪[些个里位种年一]?|谁|多少|怎么|怎样|如何|为何|何时|何|几|吗|呢"
-    "|為什麼|什麼|誰|怎麼|怎樣|為何|何時|幾|嗎|何人|どこ|いつ|なぜ|だれ|どう|ですか|ますか"
+    "|何人|どこ|いつ|なぜ|だれ|どう|ですか|ますか"
 )
-"""Question words of Chinese and Japanese: part of no answer, like the stop words."""
+"""Question words of folded Chinese and Japanese: part of no answer, like the stop words."""
 
 SAYING_NOTHING = """
 a about an and any are as at be been but by can could did do does for from had has have he her him
@@ -63,8 +66,15 @@ def segmented(text: str) -> str:
     return UNSPACED.sub(lambda run: f" {' '.join(grams(run.group()))} ", plain)
 
 
+def rules() -> str:
+    """Names all that makes words: where another program made them, the word index is made again."""
+    return f"{VERSION}/{unicodedata.unidata_version}/{fingerprint()}"
+
+
 def folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", text)
+    """Without differences of writing, to be compared with other folded texts."""
+    text = unicodedata.normalize("NFKC", text)
+    return simplified(text) if CJK.search(text) else text
 
 
 def grams(run: str) -> list[str]:

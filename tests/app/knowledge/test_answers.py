@@ -340,6 +340,7 @@ def test_without_rewriting_old_words_help(
         ("When is it due?", True),
         ("And dogs?", True),
         ("它什么时候到期？", True),
+        ("這個花園俱樂部的年費什麼時候到期？", True),
         ("为什么？", True),
         ("What is the annual fee of the garden club?", False),
         ("花园俱乐部的年费是多少？", False),
@@ -351,7 +352,7 @@ def test_questions_that_lean_on_others_are_known(question: str, leans: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["Thanks!", "thank you very much", "Ok, danke", "谢谢", "Hello :)"]
+    "text", ["Thanks!", "thank you very much", "Ok, danke", "谢谢", "謝謝", "Hello :)"]
 )
 def test_courtesies_are_not_searched_for(
     session: Session, client: FakeClient, base: FakeBase, text: str

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from app.knowledge import stored_chunks, word_table
+from app.knowledge import base as base_module
+from app.knowledge import stored_chunks, word_table, words
 from app.knowledge.base import KnowledgeBase
+from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import EmbedderChanged
 from app.knowledge.index import Index
+from app.paths import Paths
 from tests.app.knowledge.hash_embedder import HashEmbedder
+from tests.app.knowledge.local_reading import LocalReading
 
 TEXTS = {
     "lease.txt": "The lease of the flat ends in May. Rent is 900 euros a month.",
@@ -114,10 +118,30 @@ def test_other_rules_of_words_make_the_word_index_again(
     base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {query: base.index.search_words(query, 9) for query in ("flat", "长城", "garden")}
-    monkeypatch.setattr(word_table.words, "RULES", "other")
+    monkeypatch.setattr(word_table.words, "rules", lambda: "other")
     assert base.index.catalogue.refresh_words()
     assert not base.index.catalogue.refresh_words()
     assert {query: base.index.search_words(query, 9) for query in before} == before
+
+
+def test_an_index_of_a_program_that_told_two_scripts_apart_is_brought_up_to_date(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "note.txt").write_text("圖書館的開放時間")
+    monkeypatch.setattr(base_module, "ReadingChild", LocalReading)
+    bases = KnowledgeBases(Paths.under(tmp_path / "home"))
+    with monkeypatch.context() as older:
+        older.setattr(words, "simplified", lambda text: text)
+        older.setattr(words, "rules", lambda: "2/15.0.0")
+        with bases.create("work", [docs]) as base:
+            base.sync(lexical_only=True)
+            assert base.index.search_words("图书馆", 9) == []
+    with bases.open("work") as base:
+        assert base.rescan()
+        (hit,) = base.index.search_words("图书馆", 9)
+        assert base.index.chunk([hit.chunk_id])[0].text == "圖書館的開放時間"
 
 
 def filled(index: Index, embedder: HashEmbedder, count: int, replace: bool = False) -> None:

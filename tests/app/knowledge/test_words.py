@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.knowledge import words
+from app.knowledge.chinese import simplified
 
 
 def table(*texts: str) -> sqlite3.Connection:
@@ -34,7 +35,12 @@ def found(connection: sqlite3.Connection, query: str) -> list[int]:
         ("我爱北京的长城", "长城"),
         ("我爱北京的长城", "城"),
         ("我爱北京的长城", "我"),
-        ("我爱北京的长城", "我愛北京的長城"),
+        ("我爱北京的长城", "長"),
+        ("我爱北京的长城", "長城"),
+        ("圖書館的開放時間", "图书馆开放时间"),
+        ("髮型", "发型"),
+        ("頭髮", "头发"),
+        ("臺灣", "台湾"),
         ("新的GPT4模型发布", "GPT4模型"),
         ("新的GPT4模型发布", "gpt4"),
         ("价格是１２３元", "123"),
@@ -50,6 +56,24 @@ def found(connection: sqlite3.Connection, query: str) -> list[int]:
 )
 def test_a_word_of_any_script_is_found_inside_its_text(text: str, query: str) -> None:
     assert found(table("nothing of it", text), query) == [2]
+
+
+def test_each_traditional_character_finds_its_simplified_one() -> None:
+    traditional = [chr(code) for code in range(0x3400, 0x30000) if is_traditional(chr(code))]
+    connection = table(*map(simplified, traditional))
+    assert len(traditional) > 3000
+    for row, character in enumerate(traditional, 1):
+        assert row in found(connection, character), character
+
+
+def is_traditional(character: str) -> bool:
+    return simplified(character) != character
+
+
+@given(st.text(max_size=60))
+def test_simplified_text_is_as_long_and_stays(text: str) -> None:
+    assert len(simplified(text)) == len(text)
+    assert simplified(simplified(text)) == simplified(text)
 
 
 def test_a_pair_is_found_only_where_its_characters_stand_together() -> None:
