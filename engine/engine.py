@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from engine.backends.base import Backend, Parked, Row, Scores
+from engine.backends.base import Backend, Choice, Parked, Row, Scores
 from engine.cache.kept import KeptState
 from engine.cache.prefix_cache import PrefixCache
 from engine.config import EngineConfig
@@ -37,6 +37,7 @@ from engine.output.text_stream import half_character
 from engine.output.thinking import Split
 from engine.rates import Rates
 from engine.request import Priority, Request
+from engine.run_ahead import Flight, RunAhead
 from engine.scheduler import SMALLEST_PIECE, Piece, Plan, Scheduler
 from engine.sequence import Clocks, Sequence
 from engine.speculation import Speculation
@@ -67,6 +68,7 @@ class Engine:
         self._speculation = Speculation(config, facts, self._rates, vocabulary.end_ids)
         self.cache = PrefixCache(config.cache_bytes)
         self._set = WorkingSet(backend, self.cache, config.fingerprint)
+        self._ahead = RunAhead(backend)
         self._running: list[Sequence] = []
         self._pending: list[Event] = []
         self._order = 0
@@ -108,11 +110,16 @@ class Engine:
         """
         events = self._take_pending()
         if not self._goes_on():
+            self._ahead.recall()
             events += self._end_cancelled() + self._admit()
             if events:
                 return events
             self._planned = self._plan()
-        plan, scores, step_events = self._forward(self._speculation.extend(self._planned))
+        wanted = self._speculation.extend(self._planned)
+        flight = self._ahead.take()
+        plan, scores, step_events = self._forward(wanted) if flight is None else self._land(flight)
+        if scores is not None and self._may_run_ahead(wanted, plan):
+            self._ahead.launch(plan, scores, None if flight is None else self._clock())
         tokens = self._sample(plan, scores)
         return events + step_events + self._publish(plan, tokens)
 
@@ -179,7 +186,7 @@ class Engine:
         started = self._clock()
         while plan.pieces:
             try:
-                scores = self._backend.forward([_row(piece) for piece in plan.pieces])
+                scores = self._backend.forward(self._rows(plan))
                 events += self._commit(plan, [piece.rows for piece in plan.pieces], started)
                 return plan, scores, events
             except Interrupted as stop:
@@ -193,15 +200,25 @@ class Engine:
                 return Plan(()), None, events
         return plan, None, events
 
+    def _land(self, flight: Flight) -> tuple[Plan, Scores | None, list[Event]]:
+        plan = flight.plan
+        return plan, flight.scores, self._commit(plan, [1] * len(plan.pieces), flight.started)
+
+    def _may_run_ahead(self, wanted: Plan, plan: Plan) -> bool:
+        """Drafts need the newest token, and whoever waits the next step."""
+        return not wanted.drafted and len(plan.pieces) == len(self._running)
+
     def _sample(self, plan: Plan, scores: Scores | None) -> Sampled:
         if scores is None:
             return []
         weigh(plan, scores)
-        return [
+        tokens = [
             (piece, next_tokens(piece, scores, index))
             for index, piece in enumerate(plan.pieces)
             if piece.wants_scores
         ]
+        self._ahead.confirm(tokens)
+        return tokens
 
     def _publish(self, plan: Plan, tokens: Sampled) -> list[Event]:
         events: list[Event] = []
@@ -259,13 +276,18 @@ class Engine:
             return "context"
         return None
 
-    def _commit(self, plan: Plan, counts: list[int], started: float) -> list[Event]:
-        """Count what was written as forwarded, learn the rates and tell how far the prompts are."""
-        seconds = self._clock() - started
-        decode_rows, prefill = plan.decode_rows, plan.prefill
-        tokens = max(sum(counts) - decode_rows, 0) if prefill else 0
-        depth = prefill[0].sequence.state.length if prefill else 0
-        self._rates.record(decode_rows, tokens, depth, seconds, plan.drafted)
+    def _rows(self, plan: Plan) -> list[Row]:
+        choices = self._ahead.choices(plan)
+        return [_row(piece, how) for piece, how in zip(plan.pieces, choices, strict=True)]
+
+    def _commit(self, plan: Plan, counts: list[int], started: float | None) -> list[Event]:
+        """Count what was written as forwarded, learn the rates and tell how far the prompts are.
+
+        `started`: None where the time since means nothing.
+        """
+        seconds = 0.0 if started is None else self._clock() - started
+        if started is not None:
+            self._learn(plan, counts, seconds)
         events: list[Event] = []
         for piece, count in zip(plan.pieces, counts, strict=True):
             piece.sequence.state.length += count
@@ -273,6 +295,12 @@ class Engine:
             if piece.sequence.prompt_reached < piece.sequence.prompt_length:
                 events.append(self._prompt_progress(piece.sequence, seconds))
         return events
+
+    def _learn(self, plan: Plan, counts: list[int], seconds: float) -> None:
+        decode_rows, prefill = plan.decode_rows, plan.prefill
+        tokens = max(sum(counts) - decode_rows, 0) if prefill else 0
+        depth = prefill[0].sequence.state.length if prefill else 0
+        self._rates.record(decode_rows, tokens, depth, seconds, plan.drafted)
 
     def _prompt_progress(self, sequence: Sequence, seconds: float) -> Event:
         total = sequence.prompt_length
@@ -291,6 +319,7 @@ class Engine:
         self, sequence: Sequence, reason: FinishReason, split: Split, ids: tuple[int, ...]
     ) -> list[Event]:
         request = sequence.request
+        self._ahead.recall()
         rest = split + sequence.answer.finish()
         events: list[Event] = []
         if ids or rest != Split():
@@ -305,6 +334,7 @@ class Engine:
 
     def _fail(self, sequence: Sequence, cause: ErrorInfo) -> list[Event]:
         request_id = sequence.request.request_id
+        self._ahead.recall()
         rest = sequence.answer.finish()
         events: list[Event] = []
         if rest != Split():
@@ -379,6 +409,7 @@ class Engine:
 
     def drop(self, conversation: str) -> None:
         """Forget a conversation at once: what runs of it ends, what is kept of it is freed."""
+        self._ahead.recall()
         for sequence in [s for s in self._running if s.request.conversation == conversation]:
             self._set.discard(sequence)
             self._pending += self._finish(sequence, "cancelled", Split(), ())
@@ -424,11 +455,13 @@ class Engine:
         sequence's length.
         """
         states = [sequence.state for sequence in self._running]
-        check(self._set.residency, self.cache, states, self._facts.max_sequences, length_of)
+        known = None if length_of is None else self._ahead.counted(length_of)
+        check(self._set.residency, self.cache, states, self._facts.max_sequences, known)
 
 
-def _row(piece: Piece) -> Row:
+def _row(piece: Piece, choice: Choice | None) -> Row:
     state = piece.sequence.state
     assert state.number is not None
     ids = tuple(piece.sequence.ids[state.length : state.length + piece.count])
-    return Row(state.number, state.length, ids + piece.draft, piece.wants_scores, bool(piece.draft))
+    drafts = bool(piece.draft)
+    return Row(state.number, state.length, ids + piece.draft, piece.wants_scores, drafts, choice)

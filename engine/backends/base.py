@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,10 @@ class BackendFacts:
     """Whether sequences without work in a step cost it no time: kept ones then stay where they are
     until their room is needed.
     """
+    max_choice: int = 0
+    """Most candidates among which the backend can choose a token itself, where the scores are, and
+    go on from it before anybody has read them; 0: it cannot.
+    """
     max_draft: int = 0
     """Most drafted tokens of one `forward`, all rows together: each asks for scores of its own, and
     `truncate` takes back exactly those that are refused. 0: nothing is drafted.
@@ -66,6 +70,24 @@ class Room:
     bytes_live: int
     bytes_parked: int
     """Bytes of the restore points of live sequences, which the cache's budget pays for."""
+
+
+CHOSEN = -1
+"""In place of an id that only the backend knows yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The sampler's settings for one token, as `engine/output/sampler.py` applies them."""
+
+    temperature: float
+    """0: the likeliest."""
+    top_k: int
+    """In 1 .. `facts.max_choice`."""
+    top_p: float
+    min_p: float
+    number: float
+    """The random number, in [0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +106,12 @@ class Row:
     Such rows share a step with decode rows only, never with a prompt. At most `facts.max_draft` ids
     of a step are drafted; right after it, `truncate` to any length from `start` + 1 on must be
     exact, also where a window slides, and costs next to nothing.
+    """
+    choice: Choice | None = None
+    """How the backend may choose the token behind the row itself."""
+    follows: bool = False
+    """The only id is `CHOSEN`: what was chosen behind the sequence's row of the pass before. Such a
+    row, too, can be taken back by `truncate` to `start`.
     """
 
 
@@ -131,6 +159,17 @@ class Scores(Protocol):
     def candidates(self, index: int, k: int, place: int = -1) -> Candidates: ...
 
 
+@runtime_checkable
+class ChosenScores(Scores, Protocol):
+    """Of a pass whose rows all had a choice, where the backend took it: rows may follow. The chosen
+    ids, and candidates up to `facts.max_choice`, stay readable behind the next pass.
+    """
+
+    def chosen(self, index: int) -> int:
+        """The id that was chosen behind rows[index]."""
+        ...
+
+
 class Backend(Protocol):
     @property
     def facts(self) -> BackendFacts: ...
@@ -139,7 +178,8 @@ class Backend(Protocol):
 
     def forward(self, rows: Sequence[Row]) -> Scores:
         """Append each row to its sequence. Raises Interrupted (part was written) or OutOfRoom
-        (nothing was).
+        (nothing was). Returns when that is done; rows that follow are waited for by who reads their
+        scores.
         """
         ...
 

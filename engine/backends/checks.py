@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.backends.base import BackendFacts, Row
+from engine.backends.base import CHOSEN, BackendFacts, Row
 
 
 def check_sequence(facts: BackendFacts, sequence: int) -> None:
@@ -41,5 +41,9 @@ def _check_row(facts: BackendFacts, row: Row, length: int) -> None:
         raise ValueError(
             f"sequence {row.sequence} would hold {row.start + len(row.ids)} of {facts.context}"
         )
+    if row.follows:
+        if row.ids != (CHOSEN,) or not facts.max_choice:
+            raise ValueError(f"the row of sequence {row.sequence} cannot follow")
+        return
     if min(row.ids) < 0 or max(row.ids) >= facts.vocab_size:
         raise ValueError(f"sequence {row.sequence} has an id outside 0..{facts.vocab_size - 1}")

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.backends.base import BackendFacts, Candidates, Parked, Room, Row
+from engine.backends.base import BackendFacts, Candidates, Choice, Parked, Room, Row
 from engine.backends.scripted_memory import Held, Memory
 from engine.backends.scripted_vocabulary import END, VOCAB_SIZE
 from engine.errors import Interrupted, OutOfRoom
+from engine.output.sampler import Pool, draw
+from engine.request import Sampling
 
 Script = Callable[[tuple[int, ...]], Sequence[int]]
 """Prompt ids -> the ids of the answer; an end token follows the last one."""
@@ -42,14 +44,20 @@ class Faults:
     """Most tokens of all sequences together."""
     padded_rows: int = 0
     """Output rows past the vocabulary, each with the highest logit of all."""
+    wrong_choices: frozenset[int] = frozenset()
+    """Forwards behind which the backend chooses other tokens than the sampler would."""
 
 
 class ScriptedScores:
     def __init__(self, rows: dict[int, list[npt.NDArray[np.float32]]]) -> None:
         """The wanted scores of each row, in the order of its ids."""
         self._rows = rows
+        self.is_overtaken = False
+        """Whether a pass follows: only candidates can be read then."""
 
     def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
+        if self.is_overtaken:
+            raise AssertionError("the next pass has overwritten the scores")
         return self._rows[index][place]
 
     def candidates(self, index: int, k: int, place: int = -1) -> Candidates:
@@ -58,6 +66,16 @@ class ScriptedScores:
         ids = np.lexsort((np.arange(len(row)), -row))[:k].astype(np.int64)
         total = log_sum_exp(row)
         return Candidates(ids, row[ids], math.isfinite(total), lambda: total)
+
+
+class ChosenScriptedScores(ScriptedScores):
+    def __init__(self, rows: dict[int, list[npt.NDArray[np.float32]]], ids: Sequence[int]) -> None:
+        """`ids`: what was chosen behind each row."""
+        super().__init__(rows)
+        self._ids = ids
+
+    def chosen(self, index: int) -> int:
+        return self._ids[index]
 
 
 class ScriptedBackend:
@@ -80,6 +98,9 @@ class ScriptedBackend:
         self._delay_per_token_s = delay_per_token_s
         self._interrupted = threading.Event()
         self._forwards = 0
+        self._latest: ScriptedScores | None = None
+        self._chosen: dict[int, int] = {}
+        """Of each sequence of the last forward, the token chosen behind its row."""
 
     # ---- what a backend does
 
@@ -99,9 +120,26 @@ class ScriptedBackend:
         count = sum(len(row.ids) for row in rows)
         self._check_room(count)
         self.calls.append(("forward", tuple(rows)))
+        if self._latest is not None:
+            self._latest.is_overtaken = True
         self._write(rows, self.faults.interrupt_at.get(call))
         scores = {i: self._scores(row, call) for i, row in enumerate(rows) if row.wants_scores}
-        return ScriptedScores(scores)
+        self._chosen = self._choose(rows, ScriptedScores(scores), call)
+        if self._chosen:
+            self._latest = ChosenScriptedScores(scores, tuple(self._chosen.values()))
+        else:
+            self._latest = ScriptedScores(scores)
+        return self._latest
+
+    def _choose(self, rows: Sequence[Row], scores: ScriptedScores, call: int) -> dict[int, int]:
+        """The token behind each sequence's row, where all of them may be chosen; else none."""
+        chosen = {}
+        for index, row in enumerate(rows):
+            if row.choice is None:
+                return {}
+            token_id = choose(scores, index, row.choice) + (call in self.faults.wrong_choices)
+            chosen[row.sequence] = token_id % self.facts.vocab_size
+        return chosen
 
     def _scores(self, row: Row, call: int) -> list[npt.NDArray[np.float32]]:
         length = self.length(row.sequence)
@@ -189,13 +227,16 @@ class ScriptedBackend:
         done = [0] * len(rows)
         left = -1 if stop_after is None else stop_after
         for i, row in enumerate(rows):
-            for token_id in row.ids:
+            for token_id in self._ids(row):
                 if left == 0 or self._interrupted_in_delay():
                     raise Interrupted(tuple(done))
                 self._memory.append(row.sequence, token_id)
                 self.forwarded_tokens += 1
                 done[i] += 1
                 left -= 1
+
+    def _ids(self, row: Row) -> tuple[int, ...]:
+        return (self._chosen[row.sequence],) if row.follows else row.ids
 
     def _interrupted_in_delay(self) -> bool:
         if self._delay_per_token_s:
@@ -227,6 +268,18 @@ class ScriptedBackend:
         assert self._script is not None
         self._answers[ids] = (*self._script(ids), END)
         return self._answers[ids][0]
+
+
+def choose(scores: ScriptedScores, row: int, choice: Choice) -> int:
+    """As the sampler chooses behind `row`."""
+    best = scores.candidates(row, choice.top_k)
+    if choice.temperature <= 0:
+        return int(best.ids[0])
+    sampling = Sampling(
+        temperature=choice.temperature, top_p=choice.top_p, min_p=choice.min_p, typical_p=1.0
+    )
+    pool = Pool(best.ids, best.logits.astype(np.float64), best_first=True)
+    return draw(pool, sampling, choice.number)
 
 
 def history_scores(held: Held, size: int, padded_rows: int = 0) -> npt.NDArray[np.float32]:
@@ -261,6 +314,7 @@ def scripted_backend(
     min_recompute: int = 1,
     vocab_size: int = VOCAB_SIZE,
     max_draft: int = 16,
+    max_choice: int = 0,
 ) -> ScriptedBackend:
     """`script`: a function of the prompt, or the answers to new prompts in their order (then empty
     ones).
@@ -282,6 +336,7 @@ def scripted_backend(
         kv_type="f16",
         needs_marks=recurrent or window is not None,
         max_draft=min(max_draft, reach),
+        max_choice=0 if recurrent else max_choice,
     )
     memory = Memory(max_sequences, 0 if recurrent else window)
     return ScriptedBackend(facts, memory, _as_script(script), faults or Faults(), delay_per_token_s)
