@@ -183,6 +183,10 @@ TABLE: Mapping[str, tuple[Entry, ...]] = {
         Entry(TRITON, "kernels.triton.sampling_candidates:best_candidates", _over_rows),
         Entry(REFERENCE, "kernels.sampling_candidates:best_candidates"),
     ),
+    "choice": (
+        Entry(TRITON, "kernels.triton.token_choice:choose_tokens", _over_rows),
+        Entry(REFERENCE, "kernels.token_choice:choose_tokens"),
+    ),
 }
 
 
