@@ -9,7 +9,7 @@ from triton.runtime import driver
 from kernels.kv_layout import KV_FORMATS, KVLayout
 from kernels.kv_pool import KVPool
 from kernels.qkv_store import HeadNorms
-from kernels.tiles import splitting_for
+from kernels.tiles import splitting_for, tile_for
 from kernels.triton.decode_attention import decode_attention
 from kernels.triton.prefill_attention import prefill_attention
 from kernels.triton.qkv_store import store_qkv
@@ -58,4 +58,5 @@ def decode(
 def prefill(name: str, size: int, tokens: int = 512, window: int | None = None) -> Tensor:
     q = tensor(tokens, HEADS, size)
     place = (pool(name, size), 1, integers(2), integers(1), integers(1, 65))
-    return prefill_attention(q, *place, size**-0.5, window, rows=tokens)
+    tile = tile_for(size, KV_FORMATS[name], capability())
+    return prefill_attention(q, *place, size**-0.5, window, rows=tokens, tile=tile)
