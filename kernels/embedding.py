@@ -9,12 +9,20 @@ from kernels.linear import Weight
 
 
 def embed(
-    tokens: Tensor, table: Weight, scale: float, dtype: torch.dtype, out: Tensor | None = None
+    tokens: Tensor,
+    table: Weight,
+    scale: float,
+    dtype: torch.dtype,
+    out: Tensor | None = None,
+    chosen: Tensor | None = None,
 ) -> Tensor:
     """int64 [T], table [V, hidden] -> [T, hidden] in `dtype`; `out` is filled where it is given.
 
+    With `chosen` int64 [N], tokens that the device chose itself, t < 0 stands for chosen[-1 - t].
     Only the rows that are asked for are decoded.
     """
+    if chosen is not None:
+        tokens = torch.where(tokens < 0, chosen[(-1 - tokens).clamp(min=0)], tokens)
     rows = table[tokens] if isinstance(table, Tensor) else table.rows(tokens)
     rows = rows.to(dtype)
     if scale != 1.0:

@@ -13,17 +13,18 @@ from torch import Tensor
 
 from kernels.sampling_candidates import HIGHEST_ID, LARGEST
 
+RULES = ("temperature", "top_k", "top_p", "min_p", "number")
+"""Columns of the rules of a row; `number` is the random one, in [0, 1)."""
 SMALLEST_TEMPERATURE = 1e-6
 """Below this the division would overflow; the best candidate is then certain anyway."""
 
 
 def choose_tokens(packed: Tensor, rules: Tensor, out: Tensor | None = None) -> Tensor:
-    """Candidates int64 [R, k + 1] as `sampling_candidates.py` packs them, rules float64 [R, 5] ->
+    """Candidates int64 [R, k + 1] as `sampling_candidates.py` packs them, `RULES` float64 [R, 5] ->
     ids int64 [R]; `out` is filled where it is given.
 
-    Columns of the rules: temperature, top_k, top_p, min_p, and the random number in [0, 1). A top_k
-    outside of 1..k is k. At a temperature of zero or less, as in a row of zeros, and of candidates
-    that are not fit for use, the first one is taken.
+    A top_k outside of 1..k is k. At a temperature of zero or less, as in a row of zeros, and of
+    candidates that are not fit for use, the first one is taken.
     """
     ids, logits, is_fit = _unpacked(packed)
     temperature, top_k, top_p, min_p, number = rules[:, :, None].unbind(1)

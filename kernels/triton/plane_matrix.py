@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.plane_format import CHUNK
+from kernels.triton.chosen_tokens import known_tokens
 from kernels.triton.plane_arguments import plane_arguments
 from kernels.triton.plane_tiles import (
     byte_codes,
@@ -55,19 +56,23 @@ def lifted_codes(
 
 @triton.jit(do_not_specialize=["count"])
 def plane_matrix_kernel(
-    p_words, p_rows, p_out, out_step, high_at, scales_at, mins_at, supers_at, values_at,
+    p_words, p_rows, p_chosen, p_out, out_step, high_at, scales_at, mins_at, supers_at, values_at,
     n, k, count,
     CODES: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, GROUP: tl.constexpr,
     LIFT: tl.constexpr, SCALES: tl.constexpr, HAS_MINS: tl.constexpr, HAS_SUPERS: tl.constexpr,
     BN: tl.constexpr,
 ):  # fmt: skip
-    """`p_rows`: which rows are wanted, `count` of them; None: all in order."""
+    """`p_rows`: which rows are wanted, `count` of them; None: all in order. `p_chosen`: what
+    negative ones stand for, if anything.
+    """
     i_n, chunk = tl.program_id(0), tl.program_id(1)
     row_out = i_n.to(tl.int64) * BN + tl.arange(0, BN)
     m_row = row_out < count
     row = row_out
     if p_rows is not None:
         row = tl.load(p_rows + row_out, mask=m_row, other=0)
+        if p_chosen is not None:
+            row = known_tokens(row, p_chosen, m_row)
     w0, w1 = load_low(p_words, chunk, row, m_row, n, k, LOW, True)
     h = w0
     if HIGH > 0:
@@ -98,21 +103,28 @@ def plane_matrix_kernel(
 
 def plane_matrix(weight: PlaneWeight, out: Tensor) -> Tensor:
     """weight [N, K] into out [N, K], whose rows are dense."""
-    return _launch(weight, None, out, ROWS)
+    return _launch(weight, None, None, out, ROWS)
 
 
-def plane_rows(weight: PlaneWeight, rows: Tensor, out: Tensor) -> Tensor:
-    """The rows int64 [R] of weight [N, K] into out [R, K], whose rows are dense."""
-    return _launch(weight, rows, out, FEW_ROWS)
+def plane_rows(
+    weight: PlaneWeight, rows: Tensor, out: Tensor, chosen: Tensor | None = None
+) -> Tensor:
+    """The rows int64 [R] of weight [N, K] into out [R, K], whose rows are dense; with `chosen`
+    int64 [M] row r < 0 is chosen[-1 - r].
+    """
+    return _launch(weight, rows, chosen, out, FEW_ROWS)
 
 
-def _launch(weight: PlaneWeight, rows: Tensor | None, out: Tensor, tile: int) -> Tensor:
+def _launch(
+    weight: PlaneWeight, rows: Tensor | None, chosen: Tensor | None, out: Tensor, tile: int
+) -> Tensor:
     count = out.shape[0]
     n, k = weight.shape
     if count == 0:
         return out
     plane_matrix_kernel[(triton.cdiv(count, tile), triton.cdiv(k, CHUNK))](
         p_rows=rows,
+        p_chosen=chosen,
         p_out=out,
         out_step=out.stride(0),
         n=n,

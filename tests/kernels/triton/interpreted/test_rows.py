@@ -55,14 +55,26 @@ def test_no_rows_are_no_launch() -> None:
     )
 
 
+def hidden(tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """Every second one as a chosen token, in descending order, among others beyond every table."""
+    places = torch.arange(0, len(tokens), 2)
+    chosen = torch.full((2 * len(tokens),), 2**40)
+    chosen[-1 - places] = tokens[places]
+    given = tokens.clone()
+    given[places] = -len(chosen) + places
+    return given, chosen
+
+
 @pytest.mark.parametrize("kind", DTYPES)
 @pytest.mark.parametrize("scale", [1.0, 576**0.5])
 def test_embedding(kind: str, scale: float) -> None:
     table = torch.randn(11, 72).to(torch.bfloat16)
     tokens = torch.tensor([10, 0, 3, 3])
     wanted = embedding.embed(tokens, table, scale, DTYPES[kind])
-    out = nan(4, 72, dtype=DTYPES[kind])
-    assert torch.equal(embed(tokens, table, scale, DTYPES[kind], out=out), wanted)
+    for given, chosen in ((tokens, None), hidden(tokens)):
+        out = nan(4, 72, dtype=DTYPES[kind])
+        found = embed(given, table, scale, DTYPES[kind], out=out, chosen=chosen)
+        assert torch.equal(found, wanted)
 
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0", "IQ4_XS"])
@@ -76,5 +88,7 @@ def test_packed_embedding(name: str, scale: float) -> None:
     table, tokens = repack(packed), torch.tensor([8, 0, 3, 3, 5])
     wanted = embedding.embed(tokens, table, scale, torch.bfloat16)
     assert torch.isfinite(wanted.float()).all()
-    out = nan(5, table.shape[1], dtype=torch.bfloat16)
-    assert torch.equal(embed(tokens, table, scale, torch.bfloat16, out=out), wanted)
+    for given, chosen in ((tokens, None), hidden(tokens)):
+        out = nan(5, table.shape[1], dtype=torch.bfloat16)
+        found = embed(given, table, scale, torch.bfloat16, out=out, chosen=chosen)
+        assert torch.equal(found, wanted)
