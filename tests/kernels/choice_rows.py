@@ -18,7 +18,7 @@ TEMPERATURES = (0.0, 1e-9, 0.05, 0.7, 1.0, 8.0, 1e6)
 TOP_K = (1, 2, 5, 40, 0, 10_000)
 TOP_P = (0.0, 0.1, 0.5, 0.95, 1.0)
 MIN_P = (0.0, 0.02, 0.3, 1.0)
-NUMBERS = (0.0, 0.5, 1 - 2.0**-53)
+LAST_NUMBER = 1 - 2.0**-53
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,27 @@ class Case:
 
 
 def drawn(seed: int, rows: int, size: int, k: int) -> Case:
-    """Rows of every kind, each with rules of its own; in the odd numbers of rows one is greedy by
-    a row of zeros.
-    """
+    """Rows of every kind, each with rules of its own; the last of them is a row of zeros."""
     made = torch.Generator().manual_seed(seed)
     kinds = [KINDS[_any(made, len(KINDS))] for _ in range(rows)]
     logits = torch.stack([row_of(kind, size, seed + at) for at, kind in enumerate(kinds)])
     packed = best_candidates(logits, size, k)
     rules = torch.stack([_rule(made) for _ in range(rows)])
-    if rows % 2:
-        rules[-1] = 0
+    rules[-1] = 0
     return Case(packed, rules, wanted(packed, rules))
+
+
+def equals() -> Case:
+    """Sums without rounding: walks that end right at a border, and by the last number there is."""
+    logits = torch.full((6, 8), -1.0)
+    logits[:, 1::2] = 2.0
+    settings = [(0.0, 1), (0.25, 3), (0.5, 5), (0.75, 7), (LAST_NUMBER, 7)]
+    rules = [(0.7, 4, 1.0, 0.0, number) for number, _ in settings]
+    # Half of the mass is two of four.
+    rules.append((1.0, 4, 0.5, 1.0, LAST_NUMBER))
+    ids = [token for _, token in settings]
+    packed = best_candidates(logits, 8, 8)
+    return Case(packed, torch.tensor(rules, dtype=torch.float64), torch.tensor([*ids, 3]))
 
 
 def wanted(packed: Tensor, rules: Tensor) -> Tensor:
@@ -88,8 +98,7 @@ def _rule(made: torch.Generator) -> Tensor:
     columns = TEMPERATURES, TOP_K, TOP_P, MIN_P
     rule = [float(values[_any(made, len(values))]) for values in columns]
     number = float(torch.rand((), generator=made, dtype=torch.float64))
-    kind = _any(made, 8)
-    return torch.tensor([*rule, NUMBERS[kind] if kind < 3 else number], dtype=torch.float64)
+    return torch.tensor([*rule, number if _any(made, 8) else 0.0], dtype=torch.float64)
 
 
 def _any(made: torch.Generator, count: int) -> int:

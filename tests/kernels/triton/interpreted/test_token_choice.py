@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.sampling_candidates import unpacked
 from kernels.triton.token_choice import MOST_CANDIDATES, can_run, choose_tokens
-from tests.kernels.choice_rows import drawn
+from tests.kernels.choice_rows import drawn, equals
 
 
 @pytest.mark.parametrize(("size", "k"), [(41, 5), (90, 64), (9, 1), (7, 7)])
@@ -23,6 +24,19 @@ def test_tokens_are_those_of_a_walk(size: int, k: int) -> None:
         assert choose_tokens(packed[:, : k + 1], rules[:, :5], out) is out
         assert out.tolist() == case.wanted.tolist()
         assert room[[0, 26]].tolist() == [-1, -1]
+
+
+def test_a_walk_passes_borders_and_ends_with_the_last_token() -> None:
+    case = equals()
+    assert torch.equal(choose_tokens(case.packed, case.rules), case.wanted)
+
+
+def test_rules_that_are_no_numbers_still_choose_a_candidate() -> None:
+    case = drawn(5, 20, 30, 8)
+    rules = case.rules.clone()
+    rules[torch.arange(20), torch.arange(20) % 5] = torch.nan
+    chosen = choose_tokens(case.packed, rules)
+    assert (chosen[:, None] == torch.from_numpy(unpacked(case.packed.numpy()).ids)).any(1).all()
 
 
 def test_no_rows_are_no_launch() -> None:
