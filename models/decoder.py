@@ -113,9 +113,8 @@ class Decoder:
         tokens and rows; the logits lie in it then.
         """
         weights, config = self.weights, self.config
-        x = self.ops.embed(
-            input.tokens, weights.embedding, config.embedding_scale, weights.dtype, room.first
-        )
+        table = weights.embedding, config.embedding_scale, weights.dtype
+        x = self.ops.embed(input.tokens, *table, room.first, input.chosen)
         angles = {
             key: one.at(input.positions, room.angles[index] if room.angles else None)
             for index, (key, one) in enumerate(self._ropes.items())

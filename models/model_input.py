@@ -36,6 +36,9 @@ class ModelInput:
     device is never asked.
     """
 
+    chosen: Tensor | None = None
+    """int64 [C]: a negative token t stands for chosen[-1 - t]."""
+
     @property
     def device(self) -> torch.device:
         return self.tokens.device

@@ -30,7 +30,7 @@ from kernels.dispatch import (
 )
 from kernels.gate_up import Activation
 from kernels.kv_pool import KVPool
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
 
 __all__ = ["KernelMissing", "KernelSettings", "Mode", "Norm", "Ops"]
 
@@ -84,11 +84,17 @@ class Ops:
         self._choices.clear()
 
     def embed(
-        self, tokens: Tensor, table: Weight, scale: float, dtype: torch.dtype, out: Tensor | None
+        self,
+        tokens: Tensor,
+        table: Weight,
+        scale: float,
+        dtype: torch.dtype,
+        out: Tensor | None,
+        chosen: Tensor | None = None,
     ) -> Tensor:
-        """int64 [T], table [V, hidden] -> [T, hidden]."""
+        """As `kernels/embedding.py`."""
         run = self._rows("embedding", table.shape[-1], dtype, table)
-        found: Tensor = run(tokens, table, scale, dtype, out=out)
+        found: Tensor = run(tokens, table, scale, dtype, out=out, chosen=chosen)
         return found
 
     def norm(
@@ -110,7 +116,7 @@ class Ops:
     def linear(
         self,
         x: Tensor,
-        weight: Weight,
+        weight: Projection,
         bias: Tensor | None = None,
         *,
         norm: Norm | None = None,
@@ -129,7 +135,7 @@ class Ops:
         return found
 
     def linears(
-        self, x: Tensor, weights: Sequence[Weight], norm: Norm, outs: Sequence[Tensor | None]
+        self, x: Tensor, weights: Sequence[Projection], norm: Norm, outs: Sequence[Tensor | None]
     ) -> list[Tensor]:
         """The same rows through several weights. The norm is taken once where one of them cannot
         fold it.
@@ -210,6 +216,9 @@ class Ops:
         facts = Rows(vocab_size, torch.float32)
         return self._chosen("candidates", facts, ("candidates", vocab_size))
 
+    def token_choice(self, candidates: int) -> Choice:
+        return self._chosen("choice", Rows(candidates, torch.float64), ("choice", candidates))
+
     def _rows(
         self, op: str, width: int, dtype: torch.dtype, table: Weight | None = None
     ) -> Callable[..., Any]:
@@ -217,7 +226,7 @@ class Ops:
         found = self._choices.get(key) or self._chosen(op, Rows(width, dtype, table), key)
         return found.run
 
-    def _folds(self, x: Tensor, weights: Sequence[Weight], norm: Norm) -> bool:
+    def _folds(self, x: Tensor, weights: Sequence[Projection], norm: Norm) -> bool:
         if self._is_plain:
             return False
         return all(self.has_kernel("linear", Product(x, (one,), norm.weight)) for one in weights)
@@ -226,7 +235,7 @@ class Ops:
         self,
         op: str,
         x: Tensor,
-        weights: tuple[Weight, ...],
+        weights: tuple[Projection, ...],
         norm: Norm | None,
         experts: Tensor | None,
     ) -> tuple[Tensor, Choice, Norm | None]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from engine.backends.torch_paged.download import Arrival
 from engine.backends.torch_paged.scores import TensorScores
 from engine.output.changes import LogitChanges
 from engine.output.random_numbers import uniform
@@ -61,7 +62,8 @@ def test_the_device_chooses_what_the_host_draws(seed: int) -> None:
     made = np.random.default_rng(seed)
     logits = logits_of(ROWS, made)
     packed = best_candidates(logits, VOCAB, CANDIDATES)
-    scores = TensorScores(logits, [range(at, at + 1) for at in range(ROWS)], packed)
+    arrival = Arrival((packed,), lambda: None)
+    scores = TensorScores(logits, [range(at, at + 1) for at in range(ROWS)], arrival, CANDIDATES)
     settings = [sampling_of(made) for _ in range(ROWS)]
     rules = [
         (one.temperature, one.top_k, one.top_p, one.min_p, uniform(one.seed, at))

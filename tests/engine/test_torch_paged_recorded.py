@@ -5,7 +5,6 @@ nothing of an earlier step is left in them.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,13 @@ import torch
 
 from engine.backends.base import Row
 from engine.backends.torch_paged.backend import TorchPagedBackend
-from engine.backends.torch_paged.graphs import Runner
+from engine.backends.torch_paged.download import Arrival
 from engine.backends.torch_paged.pass_kinds import PassKind, all_kinds, kind_of
 from engine.backends.torch_paged.recorded_passes import RecordedPasses
 from engine.backends.torch_paged.scores import TensorScores
-from engine.backends.torch_paged.upload import Upload
 from kernels.sampling_candidates import best_candidates
 from models.errors import LoadingStopped
+from tests.engine.late_device import LateDevice
 from tests.engine.paged_support import check, feed, prompt
 from tests.engine.tiny_decoders import WINDOWS, paged_backend
 
@@ -142,39 +141,12 @@ def test_recording_tells_its_progress_and_can_be_stopped() -> None:
 # ---- the order of things
 
 
-class LateDevice:
-    """Does what it is told only when somebody waits for it."""
-
-    def __init__(self) -> None:
-        self.told: list[Callable[[], object]] = []
-
-    def finish(self) -> None:
-        while self.told:
-            self.told.pop(0)()
-
-
-def late_parts() -> tuple[LateDevice, type[Upload], type[Runner]]:
-    device = LateDevice()
-
-    class LateUpload(Upload):
-        def start(self) -> None:
-            device.told.append(super().start)
-
-        def wait(self) -> None:
-            device.finish()
-
-    class LateRunner(Runner):
-        def replay(self, key: Any) -> None:
-            device.told.append(lambda: Runner.replay(self, key))
-
-    return device, LateUpload, LateRunner
-
-
 def test_a_step_never_overwrites_what_the_device_has_still_to_read() -> None:
     """Steps are handed over faster than they are done; a block that one of them has given back is
     written by the next one only behind it.
     """
-    device, upload, runner = late_parts()
+    device = LateDevice()
+    upload, runner = device.upload(), device.runner
     late, plain = recorded(), paged_backend()
     parts = late._decoder, late._pools, late._tables.spans
     some = [PassKind(2, 1, 2), PassKind(1, 16, 1)]
@@ -200,13 +172,17 @@ def test_a_step_never_overwrites_what_the_device_has_still_to_read() -> None:
 # ---- candidates that came with the pass
 
 
+def arrived(*parts: torch.Tensor) -> Arrival:
+    return Arrival(parts, lambda: None)
+
+
 def test_packed_candidates_are_those_of_the_rows() -> None:
     logits = torch.randn(3, 50)
     logits[1] = logits[1].round()
     logits[2, 7] = torch.nan
     places = [range(i, i + 1) for i in range(3)]
     plain = TensorScores(logits, places)
-    chosen = TensorScores(logits, places, best_candidates(logits, 50, 20))
+    chosen = TensorScores(logits, places, arrived(best_candidates(logits, 50, 20)), 20)
     for k in (0, 1, 5, 20, 33):
         for index in range(2):
             one, other = chosen.candidates(index, k), plain.candidates(index, k)

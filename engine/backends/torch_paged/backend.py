@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
 
 from engine.backends.base import BackendFacts, Parked, Room, Row, Scores
 from engine.backends.checks import check_rows, check_sequence
@@ -17,14 +16,15 @@ from engine.backends.torch_paged import held as holding
 from engine.backends.torch_paged import parked_state
 from engine.backends.torch_paged.batch import model_input, score_places
 from engine.backends.torch_paged.block_tables import BlockTables
+from engine.backends.torch_paged.download import Download
 from engine.backends.torch_paged.held import Held, Span
 from engine.backends.torch_paged.interruption import Interruption
 from engine.backends.torch_paged.kernel_notices import kernel_notices
 from engine.backends.torch_paged.kv_types import kv_format
 from engine.backends.torch_paged.parked_state import Books, Bytes
 from engine.backends.torch_paged.pass_kinds import all_kinds
-from engine.backends.torch_paged.recorded_passes import RecordedPasses
-from engine.backends.torch_paged.scores import TensorScores
+from engine.backends.torch_paged.recorded_passes import PassResult, RecordedPasses
+from engine.backends.torch_paged.scores import ChosenTensorScores, TensorScores
 from engine.backends.torch_paged.self_test import require_q4
 from engine.backends.torch_paged.settings import PagedSettings
 from engine.backends.torch_paged.sizes import block_counts
@@ -67,9 +67,11 @@ class TorchPagedBackend:
         counts = block_counts(spans, self._record_bytes, settings)
         self._pools = _allocate(layouts, counts, self._device)
         self._recorded: RecordedPasses | None = None
-        self._chooser = CandidateChooser(
-            decoder.ops, settings.vocab_size, settings.max_sequences + settings.spare, self._device
-        )
+        rows = settings.max_sequences + settings.spare
+        self._chooser = CandidateChooser(decoder.ops, settings.vocab_size, rows, self._device)
+        # Beside the candidates of a row, what is known of it and the token behind it.
+        self._download = Download(rows, self._chooser.count + 2, self._device)
+        self._latest: TensorScores | None = None
         self._tables = BlockTables(spans, counts, settings.max_sequences, settings.spare)
         self.notices = kernel_notices(decoder.missing_kernels(self._pools, settings.vocab_size))
         self._interruption = Interruption()
@@ -89,6 +91,9 @@ class TorchPagedBackend:
             needs_marks=any(span.window is not None for span in spans),
             idle_is_free=True,
             max_draft=settings.spare,
+            # Off a GPU a pass is done when it returns: nothing would run beside it. Taking a row back
+            # needs a spare one.
+            max_choice=self._chooser.count if settings.records and settings.spare else 0,
         )
 
     def warm_up(self, goes_on: Callable[[int, int], bool]) -> None:
@@ -168,37 +173,57 @@ class TorchPagedBackend:
             if pairs:
                 copy_blocks(pool, *zip(*pairs, strict=True))
         try:
-            logits, packed = self._run(rows)
+            scores = self._scores(rows, self._run(rows))
+            if not any(row.follows for row in rows):
+                self._wait()
         except BaseException:
             self._tables.take_back(row.sequence for row in rows)
             raise
         for row in rows:
             self._tables.advance(row.sequence, len(row.ids))
-        return TensorScores(logits, score_places(rows), packed)
+        return scores
 
-    def _run(self, rows: Sequence[Row]) -> tuple[Tensor, Tensor | None]:
-        """Logits [R, vocab_size] of the wanted rows, and the best of each, packed, where the device
-        chooses them.
+    def _scores(self, rows: Sequence[Row], found: PassResult) -> TensorScores:
+        if isinstance(self._latest, ChosenTensorScores):
+            self._latest.overtake()
+        logits, places = found.logits[:, : self._facts.vocab_size], score_places(rows)
+        wanted = places[-1].stop
+        if found.packed is None or not wanted:
+            self._latest = TensorScores(logits, places)
+            return self._latest
+        packed = found.packed[:wanted]
+        chosen = () if found.chosen is None else (found.chosen,)
+        kind = ChosenTensorScores if chosen else TensorScores
+        arrival = self._download.start(packed, *chosen)
+        self._latest = kind(logits, places, arrival, self._chooser.count)
+        return self._latest
 
-        Too little memory for what a pass computes is a matter of its size, so that the engine tries
-        again with less.
+    def _wait(self) -> None:
+        """Until the device has done what it was told."""
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+
+    def _run(self, rows: Sequence[Row]) -> PassResult:
+        """Too little memory for what a pass computes is a matter of its size, so that the engine
+        tries again with less.
         """
         held = [self._tables.held(row.sequence) for row in rows]
         try:
             replayed = None if self._recorded is None else self._recorded.run(rows, held)
             if replayed is not None:
-                logits, packed = replayed
-            else:
-                given = model_input(rows, held, self._tables.spans, self._device)
-                with self._interruption.running():
-                    logits = self._decoder.forward(given, self._pools, self._interruption.is_set)
-                packed = self._chooser.choose(logits) if self._chooser.is_kernel else None
+                return replayed
+            if any(row.follows for row in rows):
+                raise ValueError("rows follow only a recorded pass")
+            given = model_input(rows, held, self._tables.spans, self._device)
+            with self._interruption.running():
+                logits = self._decoder.forward(given, self._pools, self._interruption.is_set)
+            packed = self._chooser.choose(logits) if self._chooser.is_kernel else None
+            return PassResult(logits, packed)
         except PassStopped:
             raise Interrupted((0,) * len(rows)) from None
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise OutOfRoom from None
-        return logits[:, : self._facts.vocab_size], packed
 
     def interrupt(self) -> None:
         self._interruption.interrupt()

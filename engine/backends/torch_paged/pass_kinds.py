@@ -28,6 +28,11 @@ class PassKind:
     def tokens(self) -> int:
         return self.sequences * self.new
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a token is chosen behind each row, so that others may follow."""
+        return self.new == 1 and self.wanted == self.sequences
+
 
 def all_kinds(max_sequences: int, max_rows: int, max_draft: int) -> list[PassKind]:
     """The largest first: what they need, smaller ones find there."""

@@ -1,8 +1,11 @@
-"""Scores of one pass, kept on the device until somebody asks."""
+"""Scores of one pass, kept on the device until somebody asks; what the device has chosen comes by
+itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import isfinite
 
 import numpy as np
@@ -11,34 +14,40 @@ import torch
 from torch import Tensor
 
 from engine.backends.base import Candidates
+from engine.backends.torch_paged.download import Arrival
 from models.candidates import HostCandidates, unpacked
 
 
 class TensorScores:
     def __init__(
-        self, logits: Tensor, places: Sequence[range], packed: Tensor | None = None
+        self,
+        logits: Tensor,
+        places: Sequence[range],
+        arrival: Arrival | None = None,
+        count: int = 0,
     ) -> None:
         """`logits`: float32 [R, vocab_size]; `places[i]`: the rows of it that belong to row i of
-        the batch, none where it wanted none. `packed`: the best of each row, where the device has
-        chosen them already.
+        the batch, none where it wanted none. `arrival`: the `count` best of each row, packed, where
+        the device has chosen them already, and the token behind each, where it chose that too.
         """
-        self._packed = packed
-        self._chosen: HostCandidates | None = None
-        self._logits = logits
+        self._arrival = arrival
+        self._count = count
+        self._logits: Tensor | None = logits
         self._places = places
         self._best: dict[int, tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]] = {}
 
     def row(self, index: int, place: int = -1) -> npt.NDArray[np.float32]:
-        row: npt.NDArray[np.float32] = self._logits[self._at(index, place)].cpu().numpy()
+        at = self._at(index, place)
+        row: npt.NDArray[np.float32] = self._all()[at].cpu().numpy()
         # The next pass may write to the same memory.
         return row.copy()
 
     def candidates(self, index: int, k: int, place: int = -1) -> Candidates:
         at = self._at(index, place)
-        logits = self._logits[at]
+        if self._arrival is not None and k <= self._count:
+            return self._of_device(at, max(k, 0))
+        logits = self._all()[at]
         k = min(max(k, 0), len(logits))
-        if self._packed is not None and k < self._packed.shape[1]:
-            return self._of_device(at, k)
         # One more shows whether an equal one was left out; the step's rows go to the host together.
         values, ids = (part[at] for part in self._top(min(k + 1, len(logits))))
         finite = isfinite(values[0])
@@ -52,12 +61,16 @@ class TensorScores:
             lambda: float(torch.logsumexp(logits.double(), 0)),
         )
 
+    @cached_property
+    def _arrived(self) -> tuple[HostCandidates, list[int]]:
+        """The candidates, and the token behind each row where there is one."""
+        assert self._arrival is not None
+        packed, *chosen = self._arrival.read()
+        return unpacked(packed), [token for part in chosen for token in part.tolist()]
+
     def _of_device(self, at: int, k: int) -> Candidates:
         """All rows come to the host together, once."""
-        if self._chosen is None and self._packed is not None:
-            self._chosen = unpacked(self._packed.cpu().numpy())
-        chosen = self._chosen
-        assert chosen is not None
+        chosen = self._arrived[0]
         return Candidates(
             chosen.ids[at, :k],
             chosen.logits[at, :k],
@@ -68,15 +81,31 @@ class TensorScores:
     def _top(self, k: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """The k largest of every row, NaN before all others, equal ones in any order."""
         if k not in self._best:
-            values, ids = self._logits.topk(k)
+            values, ids = self._all().topk(k)
             self._best[k] = values.cpu().numpy(), ids.cpu().numpy()
         return self._best[k]
+
+    def _all(self) -> Tensor:
+        if self._logits is None:
+            raise ValueError("the next pass has overwritten the scores")
+        return self._logits
 
     def _at(self, index: int, place: int) -> int:
         try:
             return self._places[index][place]
         except IndexError:
             raise ValueError(f"row {index} did not want the scores at {place}") from None
+
+
+class ChosenTensorScores(TensorScores):
+    """Of a pass whose rows may be followed; implements `ChosenScores`."""
+
+    def chosen(self, index: int) -> int:
+        return self._arrived[1][index]
+
+    def overtake(self) -> None:
+        """The next pass writes to the places of these logits."""
+        self._logits = None
 
 
 def _lowest_of_equals(

@@ -9,11 +9,13 @@ import torch
 
 from engine.backends.base import Row
 from engine.backends.torch_paged.batch import model_input, score_places
+from engine.backends.torch_paged.download import Download
 from engine.backends.torch_paged.held import Held, Run, Span
 from engine.backends.torch_paged.pass_kinds import PassKind
 from engine.backends.torch_paged.recorded_passes import RecordedPasses
 from engine.backends.torch_paged.scores import TensorScores
 from engine.backends.torch_paged.settings import BLOCK_TOKENS, MAX_ROWS
+from models.candidates import COUNT
 from models.decoder import Decoder
 from models.kv_groups import kv_layouts
 from models.kv_storage import make_pools
@@ -48,6 +50,8 @@ class Conversation:
         self.fill()
         place = capacity, kinds, decoder.config.vocab_size, rig.device
         self._recorded = RecordedPasses(decoder, self.pools, self._spans, *place)
+        wanted = max(kind.wanted for kind in kinds)
+        self._download = Download(wanted, COUNT + 1, rig.device)
         self._recorded.record(lambda done, total: True)
 
     def fill(self) -> None:
@@ -72,7 +76,11 @@ class Conversation:
         row = Row(0, length, _ids(length, length + new), True)
         found = self._recorded.run([row], [Held(length, (self._run,))])
         assert found is not None
-        return TensorScores(found[0], score_places([row]), found[1])
+        places = score_places([row])
+        if found.packed is None:
+            return TensorScores(found.logits, places)
+        arrival = self._download.start(found.packed)
+        return TensorScores(found.logits, places, arrival, found.packed.shape[1] - 1)
 
     def read(self, prefix: int, tokens: int) -> torch.Tensor:
         """A prompt behind a prefix in plain passes as long as the backend makes them; logits."""

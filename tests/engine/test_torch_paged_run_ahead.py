@@ -1,0 +1,208 @@
+"""The paged backend chooses tokens and goes on from them: the answers are those of one that waits,
+and what a pass has chosen stays readable while the next one writes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from engine.backends.base import CHOSEN, Choice, ChosenScores, Row
+from engine.backends.torch_paged.backend import TorchPagedBackend
+from engine.backends.torch_paged.download import Arrival, Download
+from engine.backends.torch_paged.recorded_passes import RecordedPasses
+from engine.config import EngineConfig
+from engine.request import Request, Sampling
+from tests.engine.engine_runs import GREEDY, ask
+from tests.engine.late_device import LateDevice
+from tests.engine.paged_support import PagedRig, feed, prompt
+from tests.engine.tiny_decoders import WINDOWS, paged_backend
+
+kinds = pytest.mark.parametrize("kind", WINDOWS)
+LIKELIEST = Choice(0.0, 1, 1.0, 0.0, 0.0)
+WARM = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.01, seed=3)
+MIXED = dataclasses.replace(WARM, top_k=7, seed=4)
+
+
+def recorded(kind: str = "full", **changes: Any) -> TorchPagedBackend:
+    backend = paged_backend(kind, records=True, **{"ctx": 256, **changes})
+    backend.warm_up(lambda done, total: True)
+    return backend
+
+
+def rig_of(backend: TorchPagedBackend) -> tuple[PagedRig, list[Row]]:
+    """With the rows that follow."""
+    seen: list[Row] = []
+    forward = backend.forward
+
+    def watched(rows: Any) -> Any:
+        seen.extend(row for row in rows if row.follows)
+        return forward(rows)
+
+    backend.forward = watched  # type: ignore[method-assign]
+    return PagedRig(backend, EngineConfig(speculate=False)), seen
+
+
+def follow(number: int, start: int, choice: Choice = LIKELIEST) -> Row:
+    return Row(number, start, (CHOSEN,), True, choice=choice, follows=True)
+
+
+def decode(number: int, start: int, token: int, choice: Choice | None = LIKELIEST) -> Row:
+    return Row(number, start, (token,), True, choice=choice)
+
+
+# ---- whole answers
+
+
+@kinds
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+def test_answers_are_those_of_a_backend_that_waits(kind: str, sampling: Sampling) -> None:
+    asked: list[Request] = [
+        ask("a", prompt(40, 1), 40, sampling=sampling, conversation="a"),
+        ask("b", prompt(9, 2), 25, sampling=MIXED, conversation="b"),
+        ask("c", prompt(17, 3), 33, sampling=sampling, conversation="c"),
+    ]
+    waits = PagedRig(paged_backend(kind, ctx=256), EngineConfig(speculate=False))
+    wanted = [result.token_ids for result in waits.run(*asked)]
+    rig, followers = rig_of(recorded(kind))
+    assert [result.token_ids for result in rig.run(*asked)] == wanted
+    assert len(followers) > 30
+    # A second turn goes on from what was kept.
+    again = ask("d", (*prompt(40, 1), *wanted[0], *prompt(5, 9)), 20, conversation="a")
+    one, other = rig.run(again)[0], waits.run(again)[0]
+    assert one.token_ids == other.token_ids
+    assert one.usage.reused_tokens == other.usage.reused_tokens > 40
+
+
+def test_the_backend_chooses_as_the_sampler_does() -> None:
+    """Or every pass that was launched ahead would be taken back."""
+    backend = recorded()
+    cuts: list[tuple[int, int]] = []
+    truncate = backend.truncate
+
+    def watched(sequence: int, length: int) -> int:
+        cuts.append((sequence, length))
+        return truncate(sequence, length)
+
+    backend.truncate = watched  # type: ignore[method-assign]
+    rig, followers = rig_of(backend)
+    rig.run(ask("a", prompt(20), 60, sampling=WARM))
+    assert len(followers) > 10
+    assert len(cuts) <= 1
+
+
+# ---- one pass behind another
+
+
+@kinds
+def test_a_row_that_follows_scores_as_one_with_the_id(kind: str) -> None:
+    ahead, plain = recorded(kind), paged_backend(kind, ctx=256)
+    for number in range(3):
+        feed(plain, number, prompt(10 + number, number))
+        ahead.forward([Row(number, 0, prompt(10 + number, number), True)])
+    order = [0, 1, 2]
+    scores = ahead.forward([decode(n, 10 + n, 5 + n) for n in order])
+    other = plain.forward([decode(n, 10 + n, 5 + n) for n in order])
+    for depth in range(1, 6):
+        assert isinstance(scores, ChosenScores)
+        tokens = [int(other.candidates(n, 1).ids[0]) for n in range(3)]
+        assert [scores.chosen(place) for place in range(3)] == [tokens[n] for n in order]
+        # The same sequences, in another order of rows.
+        order = [(n + depth) % 3 for n in range(3)]
+        scores = ahead.forward([follow(n, 10 + n + depth) for n in order])
+        other = plain.forward([decode(n, 10 + n + depth, tokens[n]) for n in range(3)])
+        for place, n in enumerate(order):
+            assert np.abs(scores.row(place) - other.row(n)).max() <= 2e-4
+
+
+def test_what_was_chosen_stays_readable_while_the_next_pass_writes() -> None:
+    """The device is slow: it does both passes before anybody looks."""
+    device, backend, plain = LateDevice(), recorded(), recorded()
+    late(device, backend)
+    for one in (backend, plain):
+        one.forward([Row(0, 0, prompt(10), True)])
+    device.finish()
+    wanted = plain.forward([decode(0, 10, 7)]).candidates(0, 5)
+    first = backend.forward([decode(0, 10, 7)])
+    second = backend.forward([follow(0, 11)])
+    assert device.told
+    assert isinstance(first, ChosenScores)
+    assert first.candidates(0, 5).ids.tolist() == wanted.ids.tolist()
+    assert first.candidates(0, 5).logits.tolist() == wanted.logits.tolist()
+    assert first.chosen(0) == wanted.ids[0]
+    after = plain.forward([decode(0, 11, int(wanted.ids[0]))])
+    assert second.candidates(0, 5).ids.tolist() == after.candidates(0, 5).ids.tolist()
+
+
+def late(device: LateDevice, backend: TorchPagedBackend) -> None:
+    """Let `backend` run on a device that does what it is told when somebody waits."""
+    place = backend.settings.ctx, backend._recorded.kinds, backend.settings.vocab_size  # type: ignore[union-attr]
+    parts = backend._decoder, backend._pools, backend._tables.spans
+    runner, upload = device.runner(torch.device("cpu")), device.upload()
+    backend._recorded = RecordedPasses(*parts, *place, torch.device("cpu"), runner, upload)
+    assert backend._recorded.record(lambda done, total: True)
+    device.finish()
+
+    class LateDownload(Download):
+        def start(self, *tensors: torch.Tensor) -> Arrival:
+            self._turn = 1 - self._turn
+            host, parts, first = self._hosts[self._turn], [], 0
+            for tensor in tensors:
+                parts.append(host[first : first + tensor.numel()].view(tensor.shape))
+                first += tensor.numel()
+            device.told.append(copies(parts, tensors))
+            return Arrival(tuple(parts), device.finish)
+
+    rows = backend.settings.max_sequences + backend.settings.spare
+    backend._download = LateDownload(rows, backend._chooser.count + 2, torch.device("cpu"))
+
+
+def copies(
+    parts: list[torch.Tensor], tensors: tuple[torch.Tensor, ...]
+) -> Callable[[], list[torch.Tensor]]:
+    return lambda: [part.copy_(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+
+
+def test_whole_rows_of_an_overtaken_pass_are_refused() -> None:
+    """They lie where the next pass writes its own."""
+    backend = recorded()
+    backend.forward([Row(0, 0, prompt(10), True)])
+    first = backend.forward([decode(0, 10, 7)])
+    backend.forward([follow(0, 11)])
+    with pytest.raises(ValueError, match="overwritten"):
+        first.row(0)
+    with pytest.raises(ValueError, match="overwritten"):
+        first.candidates(0, backend.facts.max_choice + 1)
+
+
+def test_nothing_follows_a_pass_that_chose_nothing() -> None:
+    backend = recorded()
+    backend.forward([Row(0, 0, prompt(10), True)])
+    scores = backend.forward([decode(0, 10, 7, None)])
+    assert not isinstance(scores, ChosenScores)
+    before = backend.length(0)
+    with pytest.raises((KeyError, ValueError)):
+        backend.forward([follow(0, 11)])
+    assert backend.length(0) == before
+
+
+def test_a_row_that_followed_is_taken_back_exactly() -> None:
+    for kind in WINDOWS:
+        backend, plain = recorded(kind), recorded(kind)
+        for one in (backend, plain):
+            feed(one, 0, prompt(30))
+            one.forward([decode(0, 30, 7)])
+        backend.forward([follow(0, 31)])
+        assert backend.truncate(0, 31) == 31
+        one, other = (b.forward([decode(0, 31, 9)]).row(0) for b in (backend, plain))
+        assert np.array_equal(one, other)
+
+
+def test_off_a_gpu_nothing_is_chosen_ahead() -> None:
+    assert paged_backend().facts.max_choice == 0
+    assert recorded().facts.max_choice == 64
