@@ -7,7 +7,7 @@ from functools import partial
 
 from kernels.plane_format import PLANE_FORMATS
 from tests.bench.gpu.rig import Rig
-from tests.gpu import op_checks, pass_checks
+from tests.gpu import op_checks, pass_checks, row_checks
 
 Check = Callable[[Rig], float]
 KV = ("bf16", "q8", "fp8", "k8v4", "q4")
@@ -64,6 +64,13 @@ def linears() -> dict[str, Check]:
     return found
 
 
+def rows() -> dict[str, Check]:
+    found: dict[str, Check] = {"candidates": row_checks.candidates, "choice": row_checks.choice}
+    for kind in ("bf16", "Q4_K", "Q6_K", "Q8_0"):
+        found[f"embedding {kind}"] = partial(row_checks.embedding, kind=kind)
+    return found
+
+
 def passes() -> dict[str, Check]:
     found: dict[str, Check] = {}
     for weights, kv in MODELS:
@@ -73,6 +80,7 @@ def passes() -> dict[str, Check]:
 
 
 GROUPS = {
-    "store": store, "decode": decode, "prefill": prefill, "linears": linears, "passes": passes,
+    "store": store, "decode": decode, "prefill": prefill, "linears": linears, "rows": rows,
+    "passes": passes,
 }  # fmt: skip
 """Each is a file of tests that can run in a process of its own."""

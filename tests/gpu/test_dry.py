@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 CASES = {name: check for group in GROUPS.values() for name, check in group().items()}
 TRIED = (
     "store k8v4 128", "decode k8v4 64", "drafts q8", "prefill bf16 64", "linear bf16",
-    "gate and up Q8_0", "many rows Q4_K",
+    "gate and up Q8_0", "many rows Q4_K", "candidates", "choice", "embedding Q6_K",
 )  # fmt: skip
 ABSENT = (
     "gguf", "llama_cpp", "textual", "hypothesis", "msgspec", "platformdirs", "psutil", "filelock",
