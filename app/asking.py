@@ -76,15 +76,17 @@ class Asking:
         path = self.history.path(question.chat.id, question.message_id)
         asked, submit = path[-1], question.submit
         goes_on = submit.kind == "continue"
-        if not goes_on and (asked.sources is None or asked.sources.is_refused):
+        before = asked.sources
+        if not goes_on and not (before is not None and before.is_found):
             sources = yield from self._sources(question, path[:-1], running)
             if running.cancelled.is_set():
                 return
             if sources is not None:
-                asked = self.history.set_sources(asked.id, sources)
+                given = None if before is None else before.given
+                asked = self.history.set_sources(asked.id, replace(sources, given=given))
                 path = [*path[:-1], asked]
                 submit = replace(submit, messages=chat_messages(question.chat, path))
-        if asked.sources is not None:
+        if asked.sources is not None and (asked.sources.is_found or asked.sources.is_refused):
             yield Found(asked.id, question.text, asked.sources, cited_passages(path))
             if asked.sources.is_refused and not goes_on:
                 yield from refused(submit, asked.sources.reason, question.loaded)

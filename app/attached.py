@@ -7,12 +7,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from app.errors import file_error
+from app.knowledge.given import Given, given_in
 from app.sanitize import single_line
+from app.store.conversation import Message
+from app.store.rows import storable
 from engine.errors import UsageError
 
 MOST_BYTES = 20_000_000
@@ -48,7 +51,9 @@ class Placed:
     """A question and what became of the text that came with it."""
 
     text: str
-    """The question, with the text before it where that goes in whole."""
+    """The question, with the text that goes in whole."""
+    given: Given | None = None
+    """Where that text stands in it."""
     searched: tuple[Attachment, ...] = ()
     notices: tuple[str, ...] = ()
 
@@ -59,13 +64,16 @@ def place(
     count: Callable[[str], int],
     context: int,
     choice: Literal["auto", "whole", "search"] = "auto",
+    as_written: str | None = None,
 ) -> Placed:
-    """`count`: tokens of a text; `context`: tokens of prompt and answer together."""
+    """`count`: tokens of a text; `context`: tokens of prompt and answer together; `as_written`:
+    question and texts as one message, for text that goes in whole.
+    """
     given = [one for one in attachments if one.text.strip()]
     if not given:
-        return Placed(question)
-    text = "\n\n".join(one.labelled.strip("\n") for one in given)
-    whole = "\n\n".join(part for part in (text, question.strip("\n")) if part.strip())
+        return Placed(question if as_written is None else as_written)
+    texts = [one.labelled.strip("\n") for one in given]
+    text = "\n\n".join(texts)
     limit = min(MOST_TOKENS, context // 2)
     is_huge = len(text) > MOST_CHARACTERS
     tokens = 0 if is_huge else count(text)
@@ -74,10 +82,40 @@ def place(
     if question.strip() and (choice == "search" or (choice == "auto" and is_long)):
         size = f"about {len(text) // 4:,}" if is_huge else f"{tokens:,}"
         notice = SEARCHED.format(names=names, tokens=size, limit=f"{limit:,}")
-        return Placed(question, tuple(given), (notice,))
+        return Placed(question, searched=tuple(given), notices=(notice,))
     is_told = any(one.name for one in given) and not is_huge
     told = (READ.format(names=names, tokens=f"{tokens:,}"),) if is_told else ()
-    return Placed(whole, (), told)
+    if not question.strip():
+        return Placed(text, notices=told)  # The text is the message itself.
+    message, found = with_texts(question, texts, as_written)
+    return Placed(message, found, notices=told)
+
+
+def with_texts(
+    question: str, texts: Sequence[str], as_written: str | None
+) -> tuple[str, Given | None]:
+    """The message that holds question and texts, and where they stand in it: as a person put them
+    together, else the texts first.
+    """
+    stored = [storable(text) for text in texts]
+    if as_written is not None:
+        message = storable(as_written)
+        given = given_in(message, stored)
+        if given is not None and len(given.stretches) == len(stored):
+            return message, given
+    message = "\n\n".join((*stored, storable(question).strip("\n")))
+    return message, given_in(message, stored)
+
+
+def with_older(placed: Placed, old: Message) -> Placed:
+    """A new version of a message: what came with the old one, and still stands in it, stays what it
+    is.
+    """
+    given = None if old.sources is None else old.sources.given
+    if given is None:
+        return placed
+    texts = [old.text[start:end] for start, end in given.stretches]
+    return replace(placed, given=given_in(storable(placed.text), texts, given.mark, placed.given))
 
 
 def split_paste(text: str) -> tuple[str, tuple[Attachment, ...]]:
@@ -86,10 +124,16 @@ def split_paste(text: str) -> tuple[str, tuple[Attachment, ...]]:
     """
     if len(text) <= MOST_TOKENS:
         return text, ()
-    paragraphs = re.split(r"\n\s*\n", text.strip())
-    for question, rest in ((paragraphs[-1], paragraphs[:-1]), (paragraphs[0], paragraphs[1:])):
-        if rest and len(question) <= QUESTION_CHARACTERS:
-            return question, (Attachment("", "\n\n".join(rest)),)
+    whole = text.strip()
+    breaks = list(re.finditer(r"\n\s*\n", whole))
+    if breaks:
+        first, last = breaks[0], breaks[-1]
+        for question, rest in (
+            (whole[last.end() :], whole[: last.start()]),
+            (whole[: first.start()], whole[first.end() :]),
+        ):
+            if len(question) <= QUESTION_CHARACTERS:
+                return question, (Attachment("", rest),)
     return text, ()
 
 

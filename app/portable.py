@@ -184,10 +184,7 @@ def store_message(
     history: History, chat_id: int, parent: int | None, message: PortableMessage
 ) -> int:
     if message.role == "user":
-        question = history.add_user(chat_id, parent, message.text)
-        if message.sources is not None:
-            history.set_sources(question.id, message.sources)
-        return question.id
+        return history.add_user(chat_id, parent, message.text, message.sources).id
     answer = history.begin_answer(chat_id, parent)
     cited = Cited(message.citations, message.said) if message.citations or message.said else None
     history.finish_answer(answer.id, "complete", message.text, message.reasoning, cited=cited)

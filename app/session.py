@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from app.answer_options import Options
 from app.asking import Asking, Question
-from app.attached import Placed, place
+from app.attached import Placed, place, with_older
 from app.attached_text import AttachedText
 from app.errors import to_error_info
 from app.folder_identity import folder_identity
 from app.grounding import Found, Searching
 from app.knowledge.fitting import estimate
 from app.knowledge.open_bases import OpenBases
+from app.knowledge.sources import Sources
 from app.model_choice import choose_model, remember_model
 from app.options import load_options, sampling_overrides
 from app.paths import Paths
@@ -37,6 +38,7 @@ from app.submission import (
     chat_messages,
     merged,
     require_text,
+    written,
 )
 from app.titles import tidy_title
 from app.turn import Answered, Saved, SessionEvent, Turn
@@ -258,7 +260,7 @@ class Session:
             chat_id = self.new_chat().id
         with self._lock(chat_id):
             chat = self.history.chat(chat_id)
-            user = self.history.add_user(chat_id, chat.current_leaf, placed.text)
+            user = self._add_question(chat_id, chat.current_leaf, placed)
             yield from self._answer(chat, user.id, options, text, placed)
 
     def _edit(self, user_message_id: int, text: str, options: Options) -> Events:
@@ -272,9 +274,13 @@ class Session:
                 f"Its question is message {old.parent_id}.",
             )
         with self._lock(old.chat_id):
-            user = self.history.add_user(old.chat_id, old.parent_id, placed.text)
+            user = self._add_question(old.chat_id, old.parent_id, with_older(placed, old))
             chat = self.history.chat(old.chat_id)
             yield from self._answer(chat, user.id, options, text, placed)
+
+    def _add_question(self, chat_id: int, parent_id: int | None, placed: Placed) -> Message:
+        sources = None if placed.given is None else Sources("", given=placed.given)
+        return self.history.add_user(chat_id, parent_id, placed.text, sources)
 
     def _regenerate(self, message_id: int, options: Options) -> Events:
         message = self.history.message(message_id)
@@ -329,7 +335,7 @@ class Session:
         return Question(
             chat=chat,
             message_id=question_id,
-            text=text.strip() or self.history.message(question_id).text,
+            text=text.strip() or written(self.history.message(question_id)),
             submit=submit,
             loaded=self._require_model(),
             settings=options.documents or self.settings.kb,
@@ -347,10 +353,7 @@ class Session:
             counted = self.client.count(text)
             return estimate(text) if counted is None else counted
 
-        placed = place(text, options.attached, count, context, choice)
-        if options.as_written is None or placed.searched:
-            return placed
-        return Placed(options.as_written)
+        return place(text, options.attached, count, context, choice, options.as_written)
 
     def _run(self, turn: Turn, question: Question) -> Events:
         request_id = question.submit.request_id

@@ -7,9 +7,10 @@ may contribute, control tokens, is seen to where prompts are tokenised.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 
+from app.knowledge.fence import fence, unused_mark
+from app.knowledge.given import with_given
 from app.knowledge.passage import Passage
 from app.knowledge.sources import Sources
 
@@ -34,12 +35,15 @@ Question:
 
 
 def grounded(question: str, sources: Sources | None) -> str:
-    """What the model reads in the place of a question."""
-    if sources is None or sources.is_refused:
+    """What the model reads in the place of a question. The documents come first: those that are
+    given whole are the same for every question to them.
+    """
+    if sources is None:
         return question
-    if sources.passages:
-        return prefix(sources) + question.strip()
-    return AGAIN + question.strip() if sources.is_whole else question
+    asked = with_given(question, sources.given)
+    if sources.is_refused or not sources.is_found:
+        return asked
+    return (prefix(sources) if sources.passages else AGAIN) + asked.strip()
 
 
 def prefix(sources: Sources) -> str:
@@ -59,8 +63,7 @@ def about_one(passage: Passage, rules: str, question: str) -> str:
 
 
 def fenced(passage: Passage, mark: str) -> str:
-    """Between two lines with the mark, which a small model is not tempted to repeat."""
-    return f"<<{mark}\n{shown(passage)}\n{mark}>>\n"
+    return fence(shown(passage), mark)
 
 
 def shown(passage: Passage) -> str:
@@ -72,7 +75,4 @@ def shown(passage: Passage) -> str:
 
 def new_mark(passages: Iterable[Passage]) -> str:
     """A mark that nobody could know when the documents were written."""
-    texts = [shown(passage) for passage in passages]
-    while any((mark := secrets.token_hex(4)) in text for text in texts):
-        pass
-    return mark if texts else secrets.token_hex(4)
+    return unused_mark(shown(passage) for passage in passages)

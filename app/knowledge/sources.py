@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.knowledge.given import Given
 from app.knowledge.passage import Passage
 
 
@@ -27,6 +28,13 @@ class Sources:
     """Hash of a small collection that was given whole; empty: a search chose the passages."""
     notices: tuple[str, ...] = ()
     """What a person should know of how the documents were used."""
+    given: Given | None = None
+    """Texts that stand whole in the question itself."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the question is answered from documents."""
+        return bool(self.passages) or self.is_whole
 
     @property
     def is_whole(self) -> bool:

@@ -19,7 +19,7 @@ from engine.events import Delta, ErrorInfo, Failed, PromptProgress, Started
 if TYPE_CHECKING:
     from app.attached import Attachment
     from app.screens.chat import ChatScreen
-    from app.session import Searching, Session, SessionEvent
+    from app.session import Options, Searching, Session, SessionEvent
     from app.store.conversation import Message, Status
 
 
@@ -53,11 +53,7 @@ class Answering:
             self._wait_for_model(text)
         else:
             chat_id = screen.chat.id if screen.chat else None
-            options = screen.knowledge.options()
-            question = text
-            if written and attached:
-                question = written
-                options = replace(options, attached=attached, as_written=text)
+            question, options = self._asked(text, written, attached)
             self._begin("send", text, lambda session: session.send(chat_id, question, options))
 
     def send_pending(self) -> None:
@@ -67,10 +63,25 @@ class Answering:
         if text is not None:
             self.send(text, *self._apart)
 
-    def edit(self, user_message_id: int, text: str) -> bool:
+    def _asked(
+        self, text: str, written: str, attached: tuple[Attachment, ...]
+    ) -> tuple[str, Options]:
+        """The question, and what comes with it."""
         options = self.screen.knowledge.options()
+        if written and attached:
+            return written, replace(options, attached=attached, as_written=text)
+        return text, options
+
+    def edit(
+        self,
+        user_message_id: int,
+        text: str,
+        written: str = "",
+        attached: tuple[Attachment, ...] = (),
+    ) -> bool:
+        question, options = self._asked(text, written, attached)
         begun = self._begin_on(
-            "edit", text, lambda session: session.edit(user_message_id, text, options)
+            "edit", text, lambda session: session.edit(user_message_id, question, options)
         )
         if begun and self.run is not None:
             self.run.edited = user_message_id

@@ -238,7 +238,7 @@ class ChatScreen(Screen[None]):
         if line is not None:
             self.commands.run(line)
         elif self.acts.editing is not None:
-            self.acts.send_edit(event.text)
+            self.acts.send_edit(event)
         else:
             self.answering.send(unescape(event.text), unescape(event.written), event.attached)
 

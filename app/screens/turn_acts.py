@@ -93,14 +93,14 @@ class TurnActs:
         self.screen.draft.show_mode()
         return True
 
-    def send_edit(self, text: str) -> None:
+    def send_edit(self, event: m.Submitted) -> None:
         """The new version is a sibling of the old one."""
         assert self.editing is not None
-        if self.screen.answering.edit(self.editing, text):
+        if self.screen.answering.edit(self.editing, event.text, event.written, event.attached):
             self.editing = None
             self.screen.draft.show_mode()
         else:
-            self.screen.prompt.set_draft(text)
+            self.screen.prompt.set_draft(event.text)
 
     def branch(self, message_id: int, step: int) -> None:
         """Shows the sibling to the left or right."""

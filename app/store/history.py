@@ -174,7 +174,9 @@ class History:
         with self._database.read() as connection:
             return tree.siblings(connection, tree.message(connection, message_id))
 
-    def add_user(self, chat_id: int, parent_id: int | None, text: str) -> Message:
+    def add_user(
+        self, chat_id: int, parent_id: int | None, text: str, sources: Sources | None = None
+    ) -> Message:
         """A question below `parent_id` (None: a first message); it becomes the current leaf."""
         with self._database.write() as connection:
             chat = self._chat(connection, chat_id)
@@ -183,14 +185,13 @@ class History:
                     "UPDATE chats SET title = ?, title_source = 'first line' WHERE id = ?",
                     (title_from(storable(text)), chat_id),
                 )
-            return self._insert(connection, chat_id, parent_id, "user", "complete", text, None)
+            asked = self._insert(connection, chat_id, parent_id, "user", "complete", text, None)
+            return asked if sources is None else set_sources(connection, asked.id, sources)
 
     def set_sources(self, message_id: int, sources: Sources | None) -> Message:
         """The documents that stand beside a question from now on."""
         with self._database.write() as connection:
-            packed = None if sources is None else pack(sources)
-            connection.execute("UPDATE messages SET sources = ? WHERE id = ?", (packed, message_id))
-            return tree.message(connection, message_id)
+            return set_sources(connection, message_id, sources)
 
     def begin_answer(
         self, chat_id: int, parent_id: int | None, info: AnswerInfo | None = None
@@ -374,6 +375,14 @@ class History:
 
     def close(self) -> None:
         self._database.close()
+
+
+def set_sources(
+    connection: sqlite3.Connection, message_id: int, sources: Sources | None
+) -> Message:
+    packed = None if sources is None else pack(sources)
+    connection.execute("UPDATE messages SET sources = ? WHERE id = ?", (packed, message_id))
+    return tree.message(connection, message_id)
 
 
 def require_in(chat_id: int, message: Message) -> None:

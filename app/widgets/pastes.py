@@ -31,6 +31,12 @@ class Paste:
     tokens: int | None = None
     name: str = ""
     """Of a file that was attached."""
+    is_own: bool = False
+    """A long draft that was put back: nothing that was pasted."""
+
+    @property
+    def attachment(self) -> Attachment:
+        return Attachment(self.name, self.text)
 
 
 class Pastes:
@@ -39,9 +45,9 @@ class Pastes:
     def __init__(self) -> None:
         self._by_label: dict[str, Paste] = {}
 
-    def fold(self, text: str, name: str = "") -> str:
+    def fold(self, text: str, name: str = "", is_own: bool = False) -> str:
         """Keeps a paste and returns its label, unlike any other."""
-        return self._keep(Paste(text, name=name))
+        return self._keep(Paste(text, name=name, is_own=is_own))
 
     def count(self, label: str, tokens: int) -> str:
         """The label with its tokens, which replaces the one without."""
@@ -49,8 +55,9 @@ class Pastes:
         return label if paste is None else self._keep(replace(paste, tokens=tokens))
 
     def get(self, label: str) -> str | None:
+        """What would be sent in its place."""
         paste = self._by_label.get(label)
-        return None if paste is None else paste.text
+        return None if paste is None else paste.attachment.labelled
 
     def whole(self, draft: str) -> str:
         """The draft with every label replaced by what it stands for."""
@@ -58,10 +65,19 @@ class Pastes:
 
     def apart(self, draft: str) -> tuple[str, tuple[Attachment, ...]]:
         """What was written, without the labels, and what they stand for, in order."""
-        held = [self._by_label.get(match.group()) for match in LABEL.finditer(draft)]
-        pastes = [paste for paste in held if paste is not None]
-        written = LABEL.sub(lambda match: "" if self.get(match.group()) else match.group(), draft)
-        return written.strip(), tuple(Attachment(paste.name, paste.text) for paste in pastes)
+        held: list[Attachment] = []
+
+        def taken(match: re.Match[str]) -> str:
+            paste = self._by_label.get(match.group())
+            if paste is None:
+                return match.group()
+            if paste.is_own:
+                return paste.text
+            held.append(paste.attachment)
+            return ""
+
+        written = LABEL.sub(taken, draft)
+        return written.strip(), tuple(held)
 
     def label_at(self, line: str, column: int) -> tuple[int, int] | None:
         """Start and end of the label that column touches; None where there is none."""

@@ -78,7 +78,7 @@ class Prompt(TextArea):
     def set_draft(self, text: str) -> None:
         """Another draft; a long one is folded."""
         self.pastes.clear()
-        self.load_text(self.pastes.fold(text) if is_huge(text) else clean(text))
+        self.load_text(self.pastes.fold(text, is_own=True) if is_huge(text) else clean(text))
         self.move_cursor(self.document.end)
         self._told = self.text
 
@@ -220,10 +220,9 @@ class Prompt(TextArea):
     def attach(self, name: str, text: str) -> None:
         """A file's whole text, named, behind what is written."""
         self.move_cursor(self.document.end)
-        whole = f"File {single_line(name)}:\n\n{normal_lines(text)}"
-        label = self.pastes.fold(whole, single_line(name))
+        label = self.pastes.fold(normal_lines(text), single_line(name))
         self.insert(f"{label}\n")
-        self.post_message(PasteFolded(label, whole))
+        self.post_message(PasteFolded(label, self.pastes.get(label) or text))
 
     def action_expand(self, now: float) -> None:
         """The label at the cursor, or the only one, becomes text."""

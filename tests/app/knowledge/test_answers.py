@@ -396,7 +396,11 @@ def test_short_text_stands_whole_before_the_question(session: Session, client: F
     attached = (Attachment("a.txt", "Ants walk."), Attachment("", "Bees hum."))
     answered = ended(session.send(None, "Why?", Options(attached=attached)))
     whole = 'File "a.txt":\nAnts walk.\n\nBees hum.\n\nWhy?'
-    assert client.submits[-1].messages[-1].content == whole
+    assert session.history.message(answered.user_message_id).text == whole
+    content = client.submits[-1].messages[-1].content
+    assert [content.index(one) for one in ("Ants walk.", "Bees hum.", "Why?")] == sorted(
+        content.index(one) for one in ("Ants walk.", "Bees hum.", "Why?")
+    )
     (notice,) = answered.result.notices
     assert "read whole" in notice
     assert answered.message.info is not None
@@ -564,19 +568,24 @@ def test_a_message_with_a_short_paste_goes_as_it_was_written(
     session: Session, client: FakeClient
 ) -> None:
     written = Options(attached=(Attachment("", "x = 1"),), as_written="Fix x = 1 please")
-    ended(session.send(None, "Fix please", written))
-    assert client.submits[-1].messages[-1].content == "Fix x = 1 please"
+    answered = ended(session.send(None, "Fix please", written))
+    assert session.history.message(answered.user_message_id).text == "Fix x = 1 please"
+    assert client.submits[-1].messages[-1].content.endswith("\n\nFix [text] please")
 
 
 def test_a_paste_in_a_draft_is_told_from_what_is_written() -> None:
     pastes = Pastes()
     first = pastes.fold("a\nb")
-    second = pastes.count(pastes.fold("File c.txt:\n\nd", "c.txt"), 3)
+    second = pastes.count(pastes.fold("d", "c.txt"), 3)
     draft = f"Compare {first} with\n{second}\n[pasted 9 lines] please."
-    assert pastes.whole(draft) == "Compare a\nb with\nFile c.txt:\n\nd\n[pasted 9 lines] please."
+    file = 'File "c.txt":\nd'
+    assert pastes.whole(draft) == f"Compare a\nb with\n{file}\n[pasted 9 lines] please."
     written, attached = pastes.apart(draft)
     assert written == "Compare  with\n\n[pasted 9 lines] please."
-    assert attached == (Attachment("", "a\nb"), Attachment("c.txt", "File c.txt:\n\nd"))
+    assert attached == (Attachment("", "a\nb"), Attachment("c.txt", "d"))
+    # A long draft that was put back is what was written.
+    own = pastes.fold("e\nf", is_own=True)
+    assert pastes.apart(f"{own} {first}") == ("e\nf", (Attachment("", "a\nb"),))
 
 
 # ---- the model's judgement
