@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from engine.backends.torch_paged.pass_kinds import PassKind
 from kernels.plane_format import PLANE_FORMATS
 from tests.bench.gpu.rig import Rig
-from tests.gpu import op_checks, pass_checks, row_checks
+from tests.gpu import batch_checks, op_checks, pass_checks, row_checks
 
 Check = Callable[[Rig], float]
 KV = ("bf16", "q8", "fp8", "k8v4", "q4")
@@ -79,8 +80,32 @@ def passes() -> dict[str, Check]:
     return found
 
 
+def batches() -> dict[str, Check]:
+    """Up to 16 rows run in kernels that see no neighbours; beyond, the vendor's product may not
+    be the same for another number of rows.
+    """
+    shapes = {
+        "batch of 4": (PassKind(4, 1, 4), (1, 1, 1, 1), True),
+        "batch of 3 in 4": (PassKind(4, 1, 4), (1, 1, 1), True),
+        "batch of 8": (PassKind(8, 1, 8), (1,) * 8, True),
+        "drafts of one": (PassKind(1, 8, 8), (8,), True),
+        "drafts of two": (PassKind(2, 4, 8), (4, 4), True),
+        "fewer drafts in a larger pass": (PassKind(2, 8, 16), (5, 2), False),
+        "drafts beside an answer": (PassKind(4, 4, 16), (4, 1, 3), False),
+        "the most drafts": (PassKind(8, 8, 64), (8,) * 8, False),
+    }
+    found: dict[str, Check] = {}
+    for weights, kv in MODELS:
+        place = {"weights": weights, "kv": kv}
+        for name, (kind, new, is_exact) in shapes.items():
+            check = partial(batch_checks.together, kind=kind, new=new, is_exact=is_exact)
+            found[f"{name} {weights} {kv}"] = partial(check, **place)
+        found[f"followed {weights} {kv}"] = partial(batch_checks.followed, **place)
+    return found
+
+
 GROUPS = {
     "store": store, "decode": decode, "prefill": prefill, "linears": linears, "rows": rows,
-    "passes": passes,
+    "passes": passes, "batches": batches,
 }  # fmt: skip
 """Each is a file of tests that can run in a process of its own."""

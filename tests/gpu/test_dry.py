@@ -26,6 +26,7 @@ CASES = {name: check for group in GROUPS.values() for name, check in group().ite
 TRIED = (
     "store k8v4 128", "decode k8v4 64", "drafts q8", "prefill bf16 64", "linear bf16",
     "gate and up Q8_0", "many rows Q4_K", "candidates", "choice", "embedding Q6_K",
+    "batch of 3 in 4 bf16 q8", "drafts beside an answer Q4_K q8", "followed bf16 q8",
 )  # fmt: skip
 ABSENT = (
     "gguf", "llama_cpp", "textual", "hypothesis", "msgspec", "platformdirs", "psutil", "filelock",

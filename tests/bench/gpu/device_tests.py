@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,10 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "tests" / "gpu"
 BACKEND = ROOT / "tests" / "engine" / "test_torch_paged_gpu.py"
 LIMIT_S = 240
-DRY = ("store q8 64", "linear Q4_K", "model bf16 q8", "replayed bf16 bf16")
+DRY = (
+    "store q8 64", "linear Q4_K", "choice", "model bf16 q8", "replayed bf16 bf16",
+    "drafts of two bf16 q8",
+)  # fmt: skip
 
 
 def run_all(limit_s: float = LIMIT_S) -> dict[str, Any]:
@@ -39,9 +41,8 @@ def run_all(limit_s: float = LIMIT_S) -> dict[str, Any]:
 
 
 def _files() -> list[Path]:
-    """Those of the backend as well, where the packages are there that it needs to park states."""
-    found = sorted(one for one in FOLDER.glob("test_*.py") if one.stem != "test_dry")
-    return [*found, BACKEND] if find_spec("msgspec") else found
+    """Those of the backend as well."""
+    return [*sorted(one for one in FOLDER.glob("test_*.py") if one.stem != "test_dry"), BACKEND]
 
 
 def run_dry(rig: Rig) -> dict[str, Any]:
