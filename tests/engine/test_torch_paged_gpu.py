@@ -9,15 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from engine.backends.base import Row
+from engine.backends.base import CHOSEN, Choice, Row
 from engine.backends.scripted_vocabulary import VOCAB_SIZE
 from engine.backends.torch_paged.backend import TorchPagedBackend
 from engine.backends.torch_paged.settings import PagedSettings
+from engine.config import EngineConfig
+from engine.request import Sampling
 from models.decoder import Decoder
 from models.weights import LayerWeights, Weights
-from tests.engine.paged_support import prompt
+from tests.engine.engine_runs import GREEDY, ask
+from tests.engine.paged_support import PagedRig, prompt
 from tests.engine.tiny_decoders import tiny_config, tiny_decoder
 
+LIKELIEST = Choice(0.0, 1, 1.0, 0.0, 0.0)
+WARM = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.01, seed=3)
 pytestmark = pytest.mark.gpu
 CONFIG = replace(tiny_config("window", 64), hidden=64, feed_forward=96)
 
@@ -83,4 +88,48 @@ def test_a_replay_takes_no_memory() -> None:
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
     for step in range(5):
         made.forward([Row(0, 40 + step, (7,), True)]).candidates(0, 5)
+    last = made.forward([Row(0, 45, (7,), True, choice=LIKELIEST)])
+    for step in range(5):
+        row = Row(0, 46 + step, (CHOSEN,), True, choice=LIKELIEST, follows=True)
+        following = made.forward([row])
+        last.candidates(0, 5)
+        last = following
+    last.candidates(0, 5)
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == before
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM])
+@pytest.mark.parametrize("kv_type", ["auto", "q8"])
+def test_answers_that_run_ahead_are_those_of_one_that_waits(
+    kv_type: str, sampling: Sampling
+) -> None:
+    """Several at once, of which some end earlier; nearly every pass that was launched ahead counts,
+    because the device chooses as the host does.
+    """
+    found = []
+    for spare in (64, 0):
+        made = backend("cuda", "bfloat16", kv_type=kv_type, records=True, spare=spare)
+        assert bool(made.facts.max_choice) == bool(spare)
+        cuts = watched(made)
+        rig = PagedRig(made, EngineConfig(speculate=False))
+        asked = [
+            ask(f"{n}", prompt(20 + 9 * n, n), 30 + 25 * n, sampling=sampling, conversation=f"{n}")
+            for n in range(3)
+        ]
+        found.append([result.token_ids for result in rig.run(*asked)])
+        # Once for each answer that ends by an end token, for all that still run.
+        assert len(cuts) <= 6
+    assert found[0] == found[1]
+
+
+def watched(made: TorchPagedBackend) -> list[tuple[int, int]]:
+    """What is cut from now on."""
+    cuts: list[tuple[int, int]] = []
+    truncate = made.truncate
+
+    def noting(sequence: int, length: int) -> int:
+        cuts.append((sequence, length))
+        return truncate(sequence, length)
+
+    made.truncate = noting  # type: ignore[method-assign]
+    return cuts

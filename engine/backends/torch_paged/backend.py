@@ -91,8 +91,8 @@ class TorchPagedBackend:
             needs_marks=any(span.window is not None for span in spans),
             idle_is_free=True,
             max_draft=settings.spare,
-            # Off a GPU a pass is done when it returns: nothing would run beside it. Taking a row back
-            # needs a spare one.
+            # Off a GPU a pass is done when it returns: nothing would run beside it. Where nothing
+            # is spare, no row can be taken back.
             max_choice=self._chooser.count if settings.records and settings.spare else 0,
         )
 

@@ -14,7 +14,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -57,6 +56,8 @@ def new_state(
     They are written into the fresh object before anybody else sees it: a large conversation is not
     copied a second time.
     """
+    import msgspec  # where nothing is parked the backend runs without it
+
     head = msgspec.msgpack.encode(books)
     head = _HEADER.pack(_MAGIC, _VERSION, 0, made_by, len(head)) + head
     total = sum(n * size for n, size in zip(books.counts, record_bytes, strict=True))
@@ -68,6 +69,8 @@ def new_state(
 
 def read_state(data: bytes, made_by: bytes, record_bytes: Sequence[int]) -> ParkedState | None:
     """None for anything that is not complete, or was made by another model or other settings."""
+    import msgspec
+
     if len(data) < _HEADER.size:
         return None
     magic, version, _, signed, size = _HEADER.unpack_from(data)

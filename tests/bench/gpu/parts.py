@@ -16,8 +16,9 @@ import torch
 
 from models.config import ModelConfig
 from models.decoder_memory import parameter_count
-from tests.bench.gpu import beside, compiling, device_tests, floors, plan, speed
+from tests.bench.gpu import beside, compiling, device_tests, floors, plan, speed, synthetic
 from tests.bench.gpu.ceilings import ceilings
+from tests.bench.gpu.loop import loop
 from tests.bench.gpu.plan import Point
 from tests.bench.gpu.rig import Rig
 from tests.bench.gpu.shapes import SHAPES, TINY
@@ -188,6 +189,14 @@ def _generate(run: Run) -> list[dict[str, Any]]:
     return found
 
 
+def _loop(run: Run) -> list[dict[str, Any]]:
+    """The smallest shape: there the engine's own work weighs the most."""
+    decoder = synthetic.decoder(run.rig, run.shapes["0.6B"], "bf16")
+    tokens = 6 if run.is_dry else 256
+    batches = (1, 2) if run.is_dry else (1, 8)
+    return [one for count in batches for one in loop(run.rig, decoder, tokens, count)]
+
+
 def _memory(run: Run) -> dict[str, float]:
     if run.is_dry:
         return memory(run.rig, TINY, 128, 64)
@@ -202,6 +211,7 @@ PARTS: dict[str, Callable[[Run], Any]] = {
     "prefill": _speeds(plan.PREFILL, speed.prefill),
     "hit": _speeds(plan.HIT, speed.hit),
     "torch_attention": _torch_attention,
+    "loop": _loop,
     "memory": _memory,
     "generate": _generate,
 }

@@ -15,6 +15,7 @@ COLUMNS = {
     "prefill": ("shape", "weights", "kv", "length", "ms", "tokens_per_s", "share_of_matrix"),
     "hit": ("shape", "weights", "kv", "length", "first_token_ms", "new_tokens_alone_ms",
             "prefix_floor_ms", "ratio"),
+    "loop": ("sampling", "sequences", "ahead_tokens_per_s", "waiting_tokens_per_s", "ratio"),
     "torch_attention": ("length", "new", "ms"),
     "generate": ("shape", "cache", "step_ms", "tokens_per_s", "warm_up_s"),
 }  # fmt: skip
