@@ -12,10 +12,12 @@ import math
 import torch
 from torch import Tensor
 
+from kernels.kv_layout import rotated_dims
+
 
 def hadamard(x: Tensor) -> Tensor:
     """x [..., D], returned rotated in its own shape and dtype; float32 inside."""
-    size = x.shape[-1] & -x.shape[-1]
+    size = rotated_dims(x.shape[-1])
     y = x.float()
     step = 1
     while step < size:

@@ -63,11 +63,13 @@ def quantize_groups(x: Tensor) -> Codes:
     """x float32 [..., D] as codes 0..15, 8 meaning 0; one scale per 32 dims: [..., ceil(D / 32)].
 
     As ggml's Q4_0: the number farthest from zero becomes code 0 exactly, and so the scale has the
-    other sign. The last group is shorter where 32 does not divide D.
+    other sign; of two that are equally far it is the positive one. The last group is shorter where
+    32 does not divide D.
     """
     size = x.shape[-1]
     grouped = torch.unflatten(torch.nn.functional.pad(x, (0, -size % K_GROUP)), -1, (-1, K_GROUP))
-    farthest = grouped.gather(-1, grouped.abs().argmax(-1, keepdim=True))
+    least, largest = grouped.amin(-1, keepdim=True), grouped.amax(-1, keepdim=True)
+    farthest = torch.where(largest >= -least, largest, least)
     scale = _half(farthest / -INT4_BIAS)
     codes = (_divide(grouped, scale).round() + INT4_BIAS).clamp(0, UINT4_MAX)
     return Codes(codes.to(torch.uint8).flatten(-2)[..., :size], scale.squeeze(-1))
@@ -98,15 +100,16 @@ def dequantize_range(values: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
     return scaled.add_(zero.float().unsqueeze(-1)).flatten(-2)
 
 
-def pack_halves(values: Tensor) -> Tensor:
-    """4-bit codes [..., N] as bytes [..., N / 2]: code n low, code n + N / 2 high."""
-    low, high = values.chunk(2, -1)
-    return low | (high << 4)
+def pack_halves(values: Tensor, span: int) -> Tensor:
+    """4-bit codes [..., N] as bytes [..., N / 2]: of each span of S, code n low, n + S / 2 high."""
+    low, high = torch.unflatten(values, -1, (-1, 2, span // 2)).unbind(-2)
+    return (low | (high << 4)).flatten(-2)
 
 
-def unpack_halves(packed: Tensor) -> Tensor:
+def unpack_halves(packed: Tensor, span: int) -> Tensor:
     """Inverse of `pack_halves`."""
-    return torch.cat((packed & 0xF, packed >> 4), -1)
+    halves = torch.unflatten(packed, -1, (-1, 1, span // 2))
+    return torch.cat((halves & 0xF, halves >> 4), -2).flatten(-3)
 
 
 def _parts(x: Tensor) -> Tensor:

@@ -13,7 +13,10 @@ Shapes of a layer's parts, `Hkv` KV heads of size `D`:
 | q8 | int8 [Hkv, BS, D] | int8 [Hkv, D, BS], transposed |
 | fp8 | e4m3 [Hkv, BS, D] | e4m3 [Hkv, D, BS], transposed |
 | k8v4 | int8 [Hkv, BS, D] | bytes [Hkv, D, BS / 2]: token n low, token n + BS / 2 high |
-| q4 | bytes [Hkv, BS, D / 2]: dim d low, dim d + D / 2 high | as k8v4 |
+| q4 | bytes [Hkv, BS, D / 2]: dim d low, dim d + R / 2 high | as k8v4 |
+
+R is the largest power of two that divides D, the dims that are rotated together: a byte of K holds
+two of the same R dims, those of each R one behind the other.
 
 Scales are fp16: [Hkv, P, BS] for each of K and V in 8 bits, P equal parts of a head: one, or those
 of 64 dims in heads wider than 128; a 4-bit K has one per 32 dims, [Hkv, BS, ceil(D / 32)]; a 4-bit
@@ -73,6 +76,11 @@ KV_FORMATS = {
         KVFormat("q4", "int4", "int4"),
     )
 }
+
+
+def rotated_dims(head_size: int) -> int:
+    """Neighbouring dims of a head that one rotation mixes: a power of two."""
+    return head_size & -head_size
 
 
 def scale_parts(head_size: int) -> int:

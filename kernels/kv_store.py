@@ -21,6 +21,7 @@ from kernels.kv_codes import (
     quantize_range,
     unpack_halves,
 )
+from kernels.kv_layout import rotated_dims
 from kernels.kv_pool import KVPool
 from kernels.kv_views import DTYPES, KVViews, kv_views
 
@@ -92,7 +93,9 @@ def _plain(x: Tensor, kind: str) -> Tensor:
 
 
 def _store_k(views: KVViews, kind: str, codes: Codes, block: Tensor, offset: Tensor) -> None:
-    values = pack_halves(codes.values) if kind == "int4" else codes.values
+    values = codes.values
+    if kind == "int4":
+        values = pack_halves(values, rotated_dims(values.shape[-1]))
     _bits(views.k)[block, :, offset] = _bits(values)
     if views.k_scale is None or codes.scale is None:
         return
@@ -131,7 +134,8 @@ def _numbers_k(views: KVViews, kind: str, blocks: Tensor, tokens: slice) -> Tens
         return values.float()
     if kind == "int4":
         scale = _rows(views.k_scale, blocks, tokens)
-        return dequantize_groups(unpack_halves(values), scale)
+        span = rotated_dims(2 * values.shape[-1])
+        return dequantize_groups(unpack_halves(values, span), scale)
     return dequantize(values, _columns(views.k_scale, blocks, tokens))
 
 
@@ -143,7 +147,8 @@ def _numbers_v(views: KVViews, kind: str, blocks: Tensor, tokens: slice) -> Tens
         return dequantize(_columns(views.v, blocks, tokens), scale)
     zero = _columns(views.v_zero, blocks, tokens)
     packed = _bits(views.v)[blocks]
-    values = unpack_halves(packed).permute(1, 0, 3, 2).flatten(1, 2)[:, tokens]
+    values = unpack_halves(packed, 2 * packed.shape[-1])
+    values = values.permute(1, 0, 3, 2).flatten(1, 2)[:, tokens]
     return dequantize_range(values, scale, zero)
 
 

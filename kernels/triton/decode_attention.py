@@ -21,7 +21,7 @@ from kernels.kv_pool import KVPool
 from kernels.kv_views import kv_views
 from kernels.tiles import Splitting, splitting_for
 from kernels.triton.limits import lacking
-from kernels.triton.packed_keys import attend_packed_keys
+from kernels.triton.packed_keys import attend_packed_keys, loaded_halves
 from kernels.triton.paged_keys import attend_keys, loaded_parts, store_parts
 from kernels.triton.splits import (
     Partial,
@@ -64,11 +64,12 @@ def decode_attention_kernel(
     row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % GROUP
     m_row = token < new
     p_table += i_b.to(tl.int64) * table_step
-    # 4-bit K is read in halves of its dims.
-    Q_PARTS: tl.constexpr = 2 if K_KIND == "int4" else PARTS
-    Q_WIDTH: tl.constexpr = SIZE // 2 if K_KIND == "int4" else WIDTH
     p_rows = p_q + row[:, None] * SIZE
-    q = loaded_parts(p_rows, m_row[:, None], COMPUTED, SIZE, Q_WIDTH, Q_PARTS)
+    if K_KIND == "int4":
+        HALVES: tl.constexpr = WIDTH * PARTS // 2
+        q = loaded_halves(p_rows, m_row[:, None], COMPUTED, SIZE, HALVES if HALVES > 16 else 16)
+    else:
+        q = loaded_parts(p_rows, m_row[:, None], COMPUTED, SIZE, WIDTH, PARTS)
     if V_KIND == "int4":
         weight, out = attend_packed_keys(
             q, position, low, start, end, length, i_kv,
@@ -104,8 +105,6 @@ def can_run(
     tile = splitting_for(head_size, layout.format, rows, capability).tile
     if layout.format.v == "int4" and tile % layout.block != 0:
         return f"4-bit V in blocks of {layout.block} tokens has no kernel"
-    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
-        return f"4-bit K of {head_size} dims has no kernel: no power of two"
     return None
 
 

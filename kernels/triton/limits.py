@@ -24,4 +24,7 @@ def lacking(head_size: int, layout: KVLayout, capability: tuple[int, int]) -> st
         return f"heads of {head_size} dims are wider than {WIDEST_HEAD}"
     if head_size % 16 != 0:
         return f"heads of {head_size} dims are no multiple of 16"
+    parts = layout.scale_parts
+    if parts & (parts - 1) != 0:
+        return f"heads of {head_size} dims have {parts} parts with scales of their own"
     return None

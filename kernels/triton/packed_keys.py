@@ -2,7 +2,8 @@
 
 Tokens n and n + BLOCK / 2 of a block share the bytes of V, so a step takes both halves of its
 blocks: two tiles of scores, one tile of bytes, two products. 4-bit K has a scale per group of dims
-and is widened in registers; dims d and d + D / 2 share its bytes.
+and is widened in registers. Dims share its bytes as well (`kv_layout.py`), and so q comes as those
+of low and those of high codes, in the order of the bytes.
 
 V = code * scale + zero: the scale is folded into the weights, which are rounded then, and the zeros
 add the same to every dim. The product with codes 0..15 is large and all but cancels against the
@@ -37,26 +38,57 @@ BIAS = tl.constexpr(INT4_BIAS)
 
 
 @triton.jit
-def _widened(codes, scale, KEYS: tl.constexpr, DIMS: tl.constexpr):
-    """codes [KEYS, DIMS] of 0..15, scale [KEYS, DIMS / GROUP_DIMS]: float32 numbers."""
-    GROUPS: tl.constexpr = DIMS // GROUP_DIMS
-    signed = codes.to(tl.float32) - BIAS
-    grouped = tl.reshape(signed, (KEYS, GROUPS, GROUP_DIMS)) * scale[:, :, None]
-    return tl.reshape(grouped, (KEYS, DIMS))
+def _low(i, HALF: tl.constexpr):
+    """Where the low one of pair i lies: pairs are HALF apart."""
+    return i // HALF * (2 * HALF) + i % HALF
 
 
 @triton.jit
-def _products4(
-    q, p_k, p_scale, token, m_key, KEYS: tl.constexpr, SIZE: tl.constexpr
+def loaded_halves(
+    p_rows, m_row, DTYPE: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr
 ):  # fmt: skip
+    """Rows at `p_rows` [ROWS, 1], their dims of low and of high codes: two tiles [ROWS, WIDTH]."""
+    HALF: tl.constexpr = (SIZE & -SIZE) // 2
+    b = tl.arange(0, WIDTH)[None, :]
+    p = p_rows + _low(b, HALF)
+    m = m_row & (b < SIZE // 2)
+    low, high = tl.load(p, mask=m, other=0.0), tl.load(p + HALF, mask=m, other=0.0)
+    return low.to(DTYPE), high.to(DTYPE)
+
+
+@triton.jit
+def _widened(codes, scale):
+    """codes [KEYS, BYTES] of 0..15, scale [KEYS, GROUPS]: float32 numbers."""
+    GROUPS: tl.constexpr = scale.shape[1]
+    signed = codes.to(tl.float32) - BIAS
+    grouped = tl.reshape(signed, (codes.shape[0], GROUPS, codes.shape[1] // GROUPS))
+    return tl.reshape(grouped * scale[:, :, None], codes.shape)
+
+
+@triton.jit
+def _products4(q, p_k, p_scale, token, m_key, SIZE: tl.constexpr):
     """Halves of q times keys, `token` [KEYS] of the block of each: [ROWS, KEYS]."""
-    HALF: tl.constexpr = SIZE // 2
-    GROUPS: tl.constexpr = SIZE // GROUP_DIMS
-    packed = tl.load(p_k[:, None] + token[:, None] * HALF + tl.arange(0, HALF)[None, :])
-    g = tl.arange(0, GROUPS // 2)
-    p_group = p_scale[:, None] + token[:, None] * GROUPS + g[None, :]
-    low = _widened(packed & 15, scales(p_group, m_key[:, None]), KEYS, HALF)
-    high = _widened(packed >> 4, scales(p_group + GROUPS // 2, m_key[:, None]), KEYS, HALF)
+    WIDTH: tl.constexpr = q[0].shape[1]
+    BYTES: tl.constexpr = SIZE // 2
+    GROUPS: tl.constexpr = (SIZE + GROUP_DIMS - 1) // GROUP_DIMS
+    b = tl.arange(0, WIDTH)[None, :]
+    p_bytes = p_k[:, None] + token[:, None] * BYTES + b
+    packed = loaded(p_bytes, b < BYTES, WIDTH == BYTES)
+    p_group = p_scale[:, None] + token[:, None] * GROUPS
+    R: tl.constexpr = SIZE & -SIZE
+    if R <= GROUP_DIMS:
+        # Both codes of a byte are of one group.
+        g = tl.arange(0, (2 * WIDTH + GROUP_DIMS - 1) // GROUP_DIMS)[None, :]
+        of_low = scales(p_group + g, m_key[:, None] & (g < GROUPS))
+        low, high = _widened(packed & 15, of_low), _widened(packed >> 4, of_low)
+    else:
+        APART: tl.constexpr = R // GROUP_DIMS // 2
+        g = _low(tl.arange(0, WIDTH // GROUP_DIMS), APART)[None, :]
+        m_group = m_key[:, None]
+        if WIDTH != BYTES:
+            m_group = m_group & (g < GROUPS)
+        low = _widened(packed & 15, scales(p_group + g, m_group))
+        high = _widened(packed >> 4, scales(p_group + g + APART, m_group))
     scores = tl.dot(q[0], tl.trans(low.to(q[0].dtype)))
     return tl.dot(q[1], tl.trans(high.to(q[1].dtype)), scores)
 
@@ -132,11 +164,12 @@ def attend_packed_keys(
     BLOCK: tl.constexpr, WINDOW: tl.constexpr, HAS_CAP: tl.constexpr, K_KIND: tl.constexpr,
     TILE: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """As `attend_keys`. TILE is a multiple of BLOCK; for 4-bit K, q is its halves."""
+    """As `attend_keys`. TILE is a multiple of BLOCK; for 4-bit K, q is what `loaded_halves` gives."""
     HALF_BLOCK: tl.constexpr = BLOCK // 2
     KEYS: tl.constexpr = TILE // 2
     K_BYTES: tl.constexpr = SIZE // 2 if K_KIND == "int4" else SIZE
-    K_SCALES: tl.constexpr = SIZE // GROUP_DIMS if K_KIND == "int4" else PARTS
+    GROUPS: tl.constexpr = (SIZE + GROUP_DIMS - 1) // GROUP_DIMS
+    K_SCALES: tl.constexpr = GROUPS if K_KIND == "int4" else PARTS
     n = tl.arange(0, KEYS)
     at = n % HALF_BLOCK
     best = tl.full((ROWS,), UNSEEN, tl.float32)
@@ -154,8 +187,8 @@ def attend_packed_keys(
         m_second = (second >= low) & (second < length)
         late = at + HALF_BLOCK
         if K_KIND == "int4":
-            s_first = _products4(q, p_keys, p_k_scales, at, m_first, KEYS, SIZE)
-            s_second = _products4(q, p_keys, p_k_scales, late, m_second, KEYS, SIZE)
+            s_first = _products4(q, p_keys, p_k_scales, at, m_first, SIZE)
+            s_second = _products4(q, p_keys, p_k_scales, late, m_second, SIZE)
         else:
             s_first = products(
                 q, p_keys + at * SIZE, p_k_scales, at, m_first, 1.0, SIZE, PARTS, BLOCK

@@ -97,8 +97,6 @@ def can_run(
         return f"KV in {layout.format.name} has no kernel"
     if group > LEAST_TILE_ROWS:
         return f"groups of {group} heads are larger than {LEAST_TILE_ROWS}"
-    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
-        return f"4-bit K of {head_size} dims has no kernel: no power of two"
     return None
 
 

@@ -98,16 +98,20 @@ def _store_k(
         tl.store(p_k + row[:, None] * SIZE + d[None, :], codes, mask=m)
         tl.store(p_scale + part, scale, mask=m_head[:, None])
     elif KIND == "int4":
-        GROUPS: tl.constexpr = WIDTH // GROUP
-        codes, scale = codes4(tl.reshape(x, (ROWS * GROUPS, GROUP)))
-        g = tl.arange(0, GROUPS)
-        p_group = p_scale + row[:, None] * GROUPS + g[None, :]
-        tl.store(p_group, tl.reshape(scale, (ROWS, GROUPS)), mask=m_head[:, None])
-        halves = tl.permute(tl.reshape(codes, (ROWS, 2, WIDTH // 2)), (0, 2, 1))
-        low, high = tl.split(halves)
-        b = tl.arange(0, WIDTH // 2)
-        p_bytes = p_k + row[:, None] * (SIZE // 2) + b[None, :]
-        tl.store(p_bytes, (low | (high << 4)).to(tl.uint8), mask=m_head[:, None])
+        KEPT: tl.constexpr = (SIZE + GROUP - 1) // GROUP
+        GROUPS: tl.constexpr = (WIDTH + GROUP - 1) // GROUP
+        codes, scale = codes4(tl.reshape(x, (ROWS * GROUPS, WIDTH // GROUPS)))
+        g = tl.arange(0, GROUPS)[None, :]
+        m_group = m_head[:, None] & (g < KEPT)
+        tl.store(p_scale + row[:, None] * KEPT + g, tl.reshape(scale, (ROWS, GROUPS)), mask=m_group)
+        # Dims that are rotated together share bytes.
+        R: tl.constexpr = SIZE & -SIZE
+        halves = tl.reshape(codes, (ROWS * WIDTH // R, 2, R // 2))
+        low, high = tl.split(tl.permute(halves, (0, 2, 1)))
+        packed = tl.reshape(low | (high << 4), (ROWS, WIDTH // 2)).to(tl.uint8)
+        b = tl.arange(0, WIDTH // 2)[None, :]
+        m_byte = m_head[:, None] & (b < SIZE // 2)
+        tl.store(p_k + row[:, None] * (SIZE // 2) + b, packed, mask=m_byte)
     else:
         numbers = half(x) if KIND == "f16" else x
         tl.store(p_k + row[:, None] * SIZE + d[None, :], numbers.to(p_k.dtype.element_ty), mask=m)
@@ -218,12 +222,7 @@ def can_run(
     head_size: int, group: int, layout: KVLayout, capability: tuple[int, int]
 ) -> str | None:
     """Why there is no kernel; None: there is one, for groups of any size."""
-    found = lacking(head_size, layout, capability)
-    if found is not None:
-        return found
-    if layout.format.k == "int4" and head_size & (head_size - 1) != 0:
-        return f"4-bit K of {head_size} dims has no kernel: no power of two"
-    return None
+    return lacking(head_size, layout, capability)
 
 
 def store_qkv(

@@ -33,18 +33,23 @@ def _keys(
 ):  # fmt: skip
     """K [TILE, WIDTH] of tokens `at` [TILE] of the blocks at `p_k` and `p_scale` [TILE]."""
     TILE: tl.constexpr = at.shape[0]
-    HALF: tl.constexpr = SIZE // 2
-    GROUPS: tl.constexpr = WIDTH // GROUP_DIMS if KIND == "int4" else PARTS
+    GROUPS: tl.constexpr = (WIDTH + GROUP_DIMS - 1) // GROUP_DIMS if KIND == "int4" else PARTS
     d = tl.arange(0, WIDTH)[None, :]
     g = tl.arange(0, GROUPS)[None, :]
+    m_group = m_key[:, None]
     if KIND == "int4":
-        packed = tl.load((p_k + at * HALF)[:, None] + d % HALF)
-        codes = ((packed >> (d // HALF * 4)) & 15).to(DTYPE) - BIAS
-        p_group = (p_scale + at * GROUPS)[:, None] + g
+        HALF: tl.constexpr = (SIZE & -SIZE) // 2
+        KEPT: tl.constexpr = (SIZE + GROUP_DIMS - 1) // GROUP_DIMS
+        byte = d // (2 * HALF) * HALF + d % HALF
+        packed = loaded((p_k + at * (SIZE // 2))[:, None] + byte, d < SIZE, WIDTH == SIZE)
+        codes = ((packed >> (d // HALF % 2 * 4)) & 15).to(DTYPE) - BIAS
+        p_group = (p_scale + at * KEPT)[:, None] + g
+        if KEPT != GROUPS:
+            m_group = m_group & (g < KEPT)
     else:
         codes = loaded((p_k + at * SIZE)[:, None] + d, d < SIZE, WIDTH == SIZE).to(DTYPE)
         p_group = (p_scale + at)[:, None] + g * BLOCK
-    scale = tl.load(p_group, mask=m_key[:, None], other=0.0)
+    scale = tl.load(p_group, mask=m_group, other=0.0)
     grouped = tl.reshape(codes, (TILE, GROUPS, WIDTH // GROUPS)) * scale[:, :, None]
     return tl.reshape(grouped, (TILE, WIDTH))
 
@@ -93,7 +98,8 @@ def attend_widened_keys(
 ):  # fmt: skip
     """As `attend_keys`, with q and the means [ROWS, WIDTH] in one tile."""
     K_BYTES: tl.constexpr = SIZE // 2 if K_KIND == "int4" else SIZE
-    K_SCALES: tl.constexpr = SIZE // GROUP_DIMS if K_KIND == "int4" else PARTS
+    GROUPS: tl.constexpr = (SIZE + GROUP_DIMS - 1) // GROUP_DIMS
+    K_SCALES: tl.constexpr = GROUPS if K_KIND == "int4" else PARTS
     V_BYTES: tl.constexpr = SIZE // 2 if V_KIND == "int4" else SIZE
     p_k += i_kv * (BLOCK * K_BYTES)
     p_v += i_kv * (BLOCK * V_BYTES)

@@ -206,8 +206,19 @@ def test_the_scale_is_rounded_before_it_is_divided_by() -> None:
 
 def test_packing_halves_is_undone() -> None:
     codes = torch.randint(0, 16, (3, 5, 80), dtype=torch.uint8)
-    packed = pack_halves(codes)
-    assert packed.shape == (3, 5, 40)
-    assert torch.equal(unpack_halves(packed), codes)
-    assert torch.equal(packed & 0xF, codes[..., :40])
-    assert torch.equal(packed >> 4, codes[..., 40:])
+    for span in (16, 80):
+        packed = pack_halves(codes, span)
+        assert packed.shape == (3, 5, 40)
+        assert torch.equal(unpack_halves(packed, span), codes)
+        half = span // 2
+        assert torch.equal(packed[..., :half] & 0xF, codes[..., :half])
+        assert torch.equal(packed[..., :half] >> 4, codes[..., half:span])
+
+
+def test_of_two_numbers_equally_far_the_positive_becomes_code_0() -> None:
+    x = torch.zeros(2, 32)
+    x[0, 3], x[0, 9], x[1, 3], x[1, 9] = -2, 2, 2, -2
+    codes = quantize_groups(x)
+    assert scale_of(codes).tolist() == [[-0.25], [-0.25]]
+    assert codes.values[0, [3, 9]].tolist() == [15, 0]
+    assert codes.values[1, [3, 9]].tolist() == [0, 15]

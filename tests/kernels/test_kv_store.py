@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.hadamard import hadamard
 from kernels.kv_layout import KV_FORMATS
 from kernels.kv_store import load_kv, store_kv
 from kernels.kv_views import kv_views
@@ -151,6 +152,22 @@ def test_codes_lie_where_the_layout_says() -> None:
     k, v = load_kv(kept.pool, 1, kept.tables[0], 16)
     assert float(k[token, head, dim]) == pytest.approx(float(row @ rotated[0]), abs=1e-5)
     assert float(v[token, head, dim]) == pytest.approx(float(row @ rotated[1]), abs=1e-5)
+
+
+@pytest.mark.parametrize(("size", "span"), [(80, 16), (96, 32), (128, 128)])
+def test_dims_that_are_rotated_together_share_the_bytes_of_a_4_bit_k(size: int, span: int) -> None:
+    kept = stored("q4", [16], size=size)
+    views, where = kv_views(kept.pool, 1), int(kept.tables[0, 0])
+    assert views.k_scale is not None
+    token, head = 11, 1
+    row, scales = views.k[where, head, token], views.k_scale[where, head, token].float()
+    numbers = []
+    for d in range(size):
+        byte = int(row[d // span * (span // 2) + d % (span // 2)])
+        code = byte >> 4 if d % span >= span // 2 else byte & 0xF
+        numbers.append((code - 8) * scales[d // 32])
+    k, _ = load_kv(kept.pool, 1, kept.tables[0], 16)
+    torch.testing.assert_close(hadamard(torch.stack(numbers)), k[token, head])
 
 
 def test_eight_bit_v_lies_transposed() -> None:

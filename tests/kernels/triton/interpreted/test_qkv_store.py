@@ -20,6 +20,7 @@ from tests.kernels.pools import POISON, poisoned_pool, relative
 FORMATS = list(KV_FORMATS)
 SLOTS = torch.tensor([16, -1, 17, 24, 40])
 """Neighbours, two tokens of one byte in 4-bit blocks of 16, another block, and a padding row."""
+OTHERS = [("q8", 96), ("k8v4", 80), *(("q4", size) for size in (16, 32, 48, 80, 96, 128, 160))]
 BF16_ERROR = 2e-3
 
 
@@ -98,7 +99,8 @@ def test_every_format_is_stored_as_the_reference_does(name: str) -> None:
         for name in ("bf16", "q8", "k8v4")
         for sizes in ((80, 32), (96, 96), (256, 64), (64, 0))
     ]
-    + [("fp8", 256, 64), ("q4", 256, 64), ("fp8", 80, 32)],
+    + [("fp8", 256, 64), ("fp8", 80, 32)]
+    + [("q4", 16, 16), ("q4", 32, 0), ("q4", 80, 32), ("q4", 96, 96), ("q4", 256, 64)],
 )
 def test_head_sizes_and_partial_angles(name: str, size: int, rotary: int) -> None:
     q, found, wanted_pool, pool = both(case(size, rotary=rotary), name, size)
@@ -113,9 +115,7 @@ def test_numbers_of_heads(heads: int, kv_heads: int) -> None:
     check_same(wanted_pool, pool)
 
 
-@pytest.mark.parametrize(
-    ("name", "size"), [*((name, 64) for name in FORMATS), ("q8", 96), ("k8v4", 80), ("q4", 128)]
-)
+@pytest.mark.parametrize(("name", "size"), [*((name, 64) for name in FORMATS), *OTHERS])
 def test_without_a_norm_every_byte_is_that_of_the_reference(name: str, size: int) -> None:
     """On a device, a product and its sum are rounded at once, and so a few may differ there."""
     one = replace(case(size), norms=None)
@@ -161,9 +161,11 @@ def test_what_fp16_cannot_hold_becomes_its_largest_number() -> None:
 
 
 def test_a_shape_without_a_kernel_is_named() -> None:
-    assert can_run(64, 4, poisoned_pool("q4", 2).layout, (8, 0)) is None
-    assert "80" in str(can_run(80, 4, poisoned_pool("q4", 2, size=80).layout, (8, 0)))
-    assert can_run(80, 4, poisoned_pool("q8", 2, size=80).layout, (8, 0)) is None
+    for name in ("q8", "q4"):
+        for size in (64, 80, 96, 128, 256):
+            assert can_run(size, 4, poisoned_pool(name, 2, size=size).layout, (8, 0)) is None
+    assert "3 parts" in str(can_run(192, 4, poisoned_pool("q8", 2, size=192).layout, (8, 0)))
+    assert "72" in str(can_run(72, 4, poisoned_pool("q8", 2, size=72).layout, (8, 0)))
 
 
 def test_devices_without_a_kernel_are_named() -> None:
