@@ -25,8 +25,8 @@ DRAW_EVERY_S = 0.1
 BAR_CELLS = 20
 RATE_AFTER_S = 1.0
 """A rate of less time than this is no rate."""
-NOUNS = {"reading": "file", "embedding": "passage"}
-WORDS = {"reading": "reading", "embedding": "learning meaning"}
+NOUNS = {"reading": "file", "embedding": "passage", "graph": "passage"}
+WORDS = {"reading": "reading", "embedding": "learning meaning", "graph": "linking passages"}
 
 
 class Indexing:
@@ -84,7 +84,7 @@ def progress_words(progress: SyncProgress, elapsed_s: float) -> str:
     parts = [f"{WORDS[progress.phase]} {bar} {done:,} of {pieces(total, NOUNS[progress.phase])}"]
     if done and elapsed_s >= RATE_AFTER_S:
         rate = done / elapsed_s
-        if progress.phase == "embedding":
+        if progress.phase != "reading":
             parts.append(f"{rate:.0f} a second")
         parts.append(f"{time_words((total - done) / rate)} left")
     if progress.name:

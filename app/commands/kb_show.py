@@ -95,12 +95,21 @@ def status_lines(status: Status) -> list[tuple[str, str]]:
         ("files", f"{status.files:,}, of which {status.indexed_files:,} are indexed"),
         ("passages", f"{status.chunks:,}, of which {status.embedded_chunks:,} with meaning"),
         ("meaning by", status.embedder or "nothing yet: searched by words"),
+        *search_lines(status),
         ("index", size(status.index_bytes)),
         ("in step", moment(status.synced) if status.synced else "not yet: localchat kb sync"),
     ]
     if status.is_syncing:
         lines.append(("now", "a process is reading the documents"))
     return lines
+
+
+def search_lines(status: Status) -> list[tuple[str, str]]:
+    """`graph + exact tail`, or `exact: there is no search graph yet`"""
+    search = status.vector_search
+    if search is None:
+        return []
+    return [("vectors", ": ".join(filter(None, (search.way, search.notice))))]
 
 
 def files_table(files: list[FileState]) -> str:

@@ -21,6 +21,7 @@ from app.knowledge.base_file import read_roots, write_roots
 from app.knowledge.embedder import EmbeddingEnded
 from app.knowledge.errors import KnowledgeError
 from app.knowledge.export import export
+from app.knowledge.graph_building import GraphBuilding
 from app.knowledge.index import Index
 from app.knowledge.passage import Retrieved
 from app.knowledge.reading_child import ReadingChild
@@ -29,6 +30,7 @@ from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from app.knowledge.sync import Sync
 from app.knowledge.sync_lock import PATIENCE_S, is_held, syncing
 from app.knowledge.texts import put_texts
+from app.knowledge.vector_table import VectorSet
 from app.knowledge.vectors import Vectors
 from app.paths import make_folder
 from app.sanitize import single_line
@@ -70,6 +72,7 @@ class KnowledgeBase:
         self._child = ReadingChild()
         self._is_closed = False
         self._in_use = threading.RLock()
+        self._graph = GraphBuilding()
         self._vectors: Vectors | None = None
         self._vectors_lock = threading.Lock()
 
@@ -211,6 +214,8 @@ class KnowledgeBase:
             return 0
         if self.index.needs_calibration(embedder.fingerprint if embedder is not None else None):
             self._calibrate(embedder, is_wanted)
+        if embedder is not None and (vectors := self.vectors()) is not None:
+            self._graph.update(vectors, self.index.row_table().used, tell, embedder.wait)
         return embedded
 
     def _calibrate(self, embedder: Embedder | None, is_wanted: Callable[[], bool]) -> None:
@@ -246,17 +251,21 @@ class KnowledgeBase:
         used = self.index.vector_set
         if used is None or self.embedder is None or self.embedder.fingerprint != used.fingerprint:
             return None
+        return self._opened(used)
+
+    def _opened(self, used: VectorSet) -> Vectors:
         with self._vectors_lock:
-            path = self.index.vector_path(used)
-            if self._vectors is None or self._vectors.path != path:
-                self._vectors = Vectors(path, used.size)
+            if self._vectors is None or self._vectors.path != self.index.vector_path(used):
+                self._vectors = self.index.vectors(used)
             return self._vectors
 
     # ---- telling
 
     def status(self) -> Status:
         is_syncing = is_held(self.folder)
-        return base_status.status(self.name, self.roots, self.index, is_syncing)
+        used = self.index.vector_set
+        vectors = None if used is None else self._opened(used)
+        return base_status.status(self.name, self.roots, self.index, vectors, is_syncing)
 
     def files(self) -> list[FileState]:
         """By name."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.knowledge.index import Index
 from app.knowledge.states import INDEXED, FileState, Status
 from app.knowledge.stored_chunks import path_of, shown
+from app.knowledge.vectors import Vectors
 
 COUNTS = "SELECT count(*), count(content_id) FROM files"
 
@@ -20,7 +21,9 @@ LEFT JOIN (SELECT content_id, count(*) AS chunks FROM chunks GROUP BY content_id
     ON counted.content_id = files.content_id"""
 
 
-def status(name: str, roots: Sequence[Path], index: Index, is_syncing: bool) -> Status:
+def status(
+    name: str, roots: Sequence[Path], index: Index, vectors: Vectors | None, is_syncing: bool
+) -> Status:
     with index.read() as connection:
         files, indexed = connection.execute(COUNTS).fetchone()
         (synced,) = connection.execute("SELECT synced FROM meta").fetchone()
@@ -37,7 +40,14 @@ def status(name: str, roots: Sequence[Path], index: Index, is_syncing: bool) -> 
         index_bytes=size_of(index.folder),
         is_syncing=is_syncing,
         synced=synced,
+        vector_search=None if vectors is None else vectors.search_way(used_rows(index)),
     )
+
+
+def used_rows(index: Index) -> int:
+    """Texts with a vector; equal ones are told apart only where their number matters."""
+    chunks = len(index.vector_slots())
+    return chunks if chunks <= index.exact_rows else len(index.row_table().used)
 
 
 def files(index: Index, unfinished: bool = False) -> list[FileState]:

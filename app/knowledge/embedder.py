@@ -66,6 +66,12 @@ class Embedder(Protocol):
 
     def resume(self) -> None: ...
 
+    def wait(self, is_wanted: Callable[[], bool] = always) -> bool:
+        """For other work behind answers: blocks while it is paused. False once it is closed, or
+        not wanted any more.
+        """
+        ...
+
     def close(self) -> None:
         """Ends its process; who waits in `embed_passages` gets EmbeddingEnded."""
         ...

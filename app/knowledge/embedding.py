@@ -9,7 +9,6 @@ from app.knowledge.index import Index
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
 from app.knowledge.stored import ToEmbed
-from app.knowledge.vectors import Vectors
 
 if TYPE_CHECKING:
     from app.knowledge.vectors import Floats
@@ -40,7 +39,7 @@ def embed(
     such as EmbeddingEnded.
     """
     bound = index.bind_embedder(embedder.fingerprint, embedder.size, replace)
-    vectors = Vectors(index.vector_path(bound), bound.size)
+    vectors = index.vectors(bound)
     total = index.count_without_vector()
     done = 0
 

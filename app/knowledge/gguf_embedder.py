@@ -73,6 +73,9 @@ class GGUFEmbedder:
     def resume(self) -> None:
         self._pause.end()
 
+    def wait(self, is_wanted: Callable[[], bool] = always) -> bool:
+        return self._pause.wait(is_wanted)
+
     def close(self) -> None:
         self._pause.close()
         with self._lock:

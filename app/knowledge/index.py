@@ -19,13 +19,14 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Any, TypeVar
 
-from app.knowledge import stored_chunks, vector_table, word_table, words
+from app.knowledge import graph_file, stored_chunks, vector_table, word_table, words
 from app.knowledge.catalogue import Catalogue
 from app.knowledge.index_file import NAME as INDEX_FILE
 from app.knowledge.index_file import IndexFile, open_index_file
 from app.knowledge.row_table import RowTable, row_table
 from app.knowledge.stored import StoredChunk, ToEmbed, WordHit
 from app.knowledge.vector_table import VectorSet
+from app.knowledge.vectors import EXACT_ROWS, Vectors
 from app.sanitize import single_line
 
 T = TypeVar("T")
@@ -50,6 +51,8 @@ class Index:
         self._known_version = -1
         self._known_lock = threading.Lock()
         self._file_identity = identity(folder)
+        self.exact_rows = EXACT_ROWS
+        """Above so many vectors a graph helps a search."""
 
     @classmethod
     def open(cls, folder: Path) -> Index:
@@ -125,6 +128,13 @@ class Index:
     def vector_path(self, vector_set: VectorSet) -> Path:
         return self.folder / f"vectors-{vector_set.id}.f32"
 
+    def vectors(self, vector_set: VectorSet) -> Vectors:
+        """The file of this set. Close it."""
+        with self.read() as connection:
+            owner = vector_table.owner(connection, vector_set)
+        path = self.vector_path(vector_set)
+        return Vectors(path, vector_set.size, owner, self.exact_rows)
+
     def vector_slots(self) -> dict[int, int]:
         """Chunk id to row of the file in use; chunks without a vector are left out."""
         used = self.vector_set
@@ -151,8 +161,10 @@ class Index:
                 self._bound = vector_table.bind(
                     connection, fingerprint, size, replace, single_line(self.folder.name)
                 )
+        vectors = self.vectors(self._bound)
+        held = graph_file.held_rows(vectors.path, vectors.owner)
         with self._writes.read() as connection:
-            self._free_rows = vector_table.free_rows(connection, self._bound.id)
+            self._free_rows = vector_table.free_rows(connection, self._bound.id, held)
         return self._bound
 
     def without_vector(self, limit: int) -> list[ToEmbed]:
@@ -185,6 +197,7 @@ class Index:
         kept = self.vector_path(self._bound_set)
         for path in self.folder.glob("vectors-*.f32"):
             if path != kept:
+                graph_file.remove(path)
                 path.unlink(missing_ok=True)
 
     @property

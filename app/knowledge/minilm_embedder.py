@@ -70,6 +70,9 @@ class MiniLMEmbedder:
     def resume(self) -> None:
         self._pause.end()
 
+    def wait(self, is_wanted: Callable[[], bool] = always) -> bool:
+        return self._pause.wait(is_wanted)
+
     def close(self) -> None:
         self._pause.close()
         with self._lock:

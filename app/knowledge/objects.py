@@ -9,6 +9,7 @@ from app.knowledge.states import FileState, Status, SyncReport
 
 
 def status_object(status: Status) -> dict[str, Any]:
+    search = status.vector_search
     return {
         "name": status.name,
         "roots": [str(root) for root in status.roots],
@@ -18,6 +19,8 @@ def status_object(status: Status) -> dict[str, Any]:
         "chunks": status.chunks,
         "embedded_chunks": status.embedded_chunks,
         "embedder": status.embedder,
+        "vector_search": None if search is None else search.way,
+        "vector_search_notice": "" if search is None else search.notice,
         "index_bytes": status.index_bytes,
         "is_syncing": status.is_syncing,
         "synced": status.synced,

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from app.knowledge.stored import VectorSearch
+
 INDEXED = "indexed"
 SKIPPED = "skipped: "
 """Final states of a file, the second with a reason after it; the others are those of
 `document.Unreadable`.
 """
 
-Phase = Literal["reading", "embedding"]
+Phase = Literal["reading", "embedding", "graph"]
+"""The last only where there are very many vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,9 @@ class SyncProgress:
 
     phase: Phase
     done: int
-    """Files looked at, or texts embedded."""
+    """Files looked at, texts embedded, or vectors put into the graph."""
     total: int
-    """Files found, or texts that have no vector when the phase starts."""
+    """Files found, or texts that have no vector, or vectors to put, when the phase starts."""
     name: str = ""
     """The file at hand, escaped for people."""
     is_searchable: bool = False
@@ -87,3 +90,5 @@ class Status:
     """A process is at it now."""
     synced: float | None
     """When the last complete sync ended, seconds since 1970."""
+    vector_search: VectorSearch | None = None
+    """How the vectors are searched; None: there are none."""

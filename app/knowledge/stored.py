@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +55,13 @@ class ToEmbed:
 
     chunk_id: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSearch:
+    """How the vectors nearest to a query are found."""
+
+    way: Literal["exact", "graph + exact tail"]
+    """All are compared, or the graph's candidates and all that it does not hold."""
+    notice: str = ""
+    """Why a base that is large enough for a graph is searched without one."""

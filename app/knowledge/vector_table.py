@@ -8,7 +8,7 @@ caller's.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -91,11 +91,20 @@ def count_without_vector(connection: sqlite3.Connection, set_id: int) -> int:
     return int(connection.execute(query, (set_id,)).fetchone()[0])
 
 
-def free_rows(connection: sqlite3.Connection, set_id: int) -> Iterator[int]:
-    """Rows that hold nothing, lowest first; without end."""
+def owner(connection: sqlite3.Connection, vector_set: VectorSet) -> str:
+    """Whose rows a file of vectors holds: this index's, of this embedder."""
+    (identity,) = connection.execute("SELECT identity FROM meta").fetchone()
+    return f"{identity.hex()} {vector_set.id} {vector_set.fingerprint} {vector_set.size}"
+
+
+def free_rows(
+    connection: sqlite3.Connection, set_id: int, held: Iterable[int] = ()
+) -> Iterator[int]:
+    """Rows that hold nothing, lowest first; without end. Rows that a graph holds are not free."""
     taken = {
         row for (row,) in connection.execute("SELECT row FROM vectors WHERE set_id = ?", (set_id,))
     }
+    taken.update(held)
     return (row for row in count() if row not in taken)
 
 

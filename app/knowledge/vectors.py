@@ -1,4 +1,5 @@
-"""The vectors of a knowledge base: a file of float32 rows, mapped into memory, searched exactly.
+"""The vectors of a knowledge base: a file of float32 rows, mapped into memory, searched exactly;
+very many with the help of a graph, whose candidates are compared exactly.
 
 Which row belongs to which text only the index knows. A row is on the disk before the index names
 it, so a crash leaves rows that nobody names, never a name without a row.
@@ -13,10 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.errors import file_error
+from app.knowledge import graph_file
+from app.knowledge.stored import VectorSearch
+from app.knowledge.vector_graph import NONE_YET, NoGraph, VectorGraph, open_graph
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from app.knowledge.graph_file import Flags
 
     Floats = NDArray[np.float32]
     Rows = NDArray[np.int64]
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
 NUMBER_BYTES = 4
 BLOCK_ROWS = 65_536
 """Rows that are multiplied at once: 100 MB at 384 numbers."""
+GATHER_ROWS = 4_096
+"""Rows that are copied at once where they lie apart: 6 MB, so that they stay in the cache."""
+EXACT_ROWS = 500_000
+"""Up to so many rows in use all are compared: about 0.1 s."""
 UNUSED = -2.0
 """Below every cosine."""
 
@@ -33,11 +43,22 @@ class Vectors:
     any thread; one process at a time writes.
     """
 
-    def __init__(self, path: Path, size: int) -> None:
+    def __init__(
+        self, path: Path, size: int, owner: str = "", exact_rows: int = EXACT_ROWS
+    ) -> None:
+        """`owner`: whose rows they are; a graph of another's is not looked at. Above `exact_rows`
+        in use a graph is, where there is one.
+        """
         self.path = path
         self.size = size
+        self.owner = owner
+        self.exact_rows = exact_rows
         self._map: Floats | None = None
         self._lock = threading.Lock()
+        self._graph: VectorGraph | str = NONE_YET
+        """The newest, or why there is none."""
+        self._graph_path: Path | None = None
+        self._graph_lock = threading.Lock()
 
     def __len__(self) -> int:
         """Whole rows in the file, used or free."""
@@ -56,6 +77,7 @@ class Vectors:
             raise ValueError(f"{vectors.shape} vectors for {len(rows)} rows of {self.size}")
         packed = np.ascontiguousarray(vectors, dtype="<f4")
         try:
+            graph_file.give_up(self.path, self.owner, rows)
             with open(self.path, "r+b" if self.path.exists() else "w+b", opener=private) as file:
                 for row, vector in zip(rows, packed, strict=True):
                     file.seek(row * NUMBER_BYTES * self.size)
@@ -73,27 +95,80 @@ class Vectors:
 
     def search(self, query: Floats, limit: int, used: Rows | None = None) -> tuple[Rows, Floats]:
         """The rows nearest to `query` [size] and their cosines, best first, equal ones in the order
-        of rows; of `used` rows only where given (others are free: they may hold anything).
+        of rows; of `used` rows only where given (others are free: they may hold anything). A graph
+        may miss a near row; every cosine is exact.
+        """
+        table = self._mapped()
+        rows = None
+        if (len(table) if used is None else len(used)) > self.exact_rows:
+            rows = self._candidates(table, query, limit, used)
+        if rows is None:
+            return exact(table, query, limit, used)
+        cosines = cosines_of(table, rows, query)
+        best = nearest(cosines, limit)
+        best = best[cosines[best] > UNUSED]
+        return rows[best], cosines[best]
+
+    def search_way(self, used: int) -> VectorSearch:
+        """How so many rows in use are searched now."""
+        if used <= self.exact_rows:
+            return VectorSearch("exact")
+        try:
+            self.graph()
+        except NoGraph as reason:
+            return VectorSearch("exact", str(reason))
+        return VectorSearch("graph + exact tail")
+
+    def graph(self) -> VectorGraph:
+        """The newest graph, opened once. Raises NoGraph."""
+        newest = next(iter(graph_file.graphs(self.path)), None)
+        with self._graph_lock:
+            if newest != self._graph_path or newest is None:
+                try:
+                    self._graph = open_graph(self.path, self.owner, self.size)
+                except NoGraph as reason:
+                    self._graph = str(reason)
+                self._graph_path = newest
+            if isinstance(self._graph, str):
+                raise NoGraph(self._graph)
+            return self._graph
+
+    def live(self, used: Rows | None) -> Flags:
+        """[rows]: which are in use."""
+        import numpy as np
+
+        rows = len(self._mapped())
+        if used is None:
+            return np.ones(rows, np.bool_)
+        flags = np.zeros(rows, np.bool_)
+        flags[used[used < rows]] = True
+        return flags
+
+    def _candidates(
+        self, table: Floats, query: Floats, limit: int, used: Rows | None
+    ) -> Rows | None:
+        """Rows in use among which the nearest are, in order: what the graph finds, and all that it
+        does not hold. None: all must be compared.
         """
         import numpy as np
 
-        table = self._mapped()
-        cosines = np.empty(len(table), np.float32)
-        for start in range(0, len(table), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            np.dot(table[block], query, out=cosines[block])
-        if used is not None:
-            used = used[used < len(table)]
-            masked = np.full(len(table), UNUSED, np.float32)
-            masked[used] = cosines[used]
-            cosines = masked
-        best = nearest(cosines, limit)
-        best = best[cosines[best] > UNUSED]
-        return best, cosines[best]
+        try:
+            graph = self.graph()
+        except NoGraph:
+            return None
+        live = self.live(used)
+        found = graph.near(query, limit, live)
+        if found is None:
+            return None
+        live &= ~graph.held_of(len(live))
+        live[found] = True
+        return np.flatnonzero(live[: len(table)])
 
     def close(self) -> None:
         with self._lock:
             self._map = None
+        with self._graph_lock:
+            self._graph, self._graph_path = NONE_YET, None
 
     def _mapped(self) -> Floats:
         """[rows, size]; mapped anew when the file has grown."""
@@ -106,6 +181,48 @@ class Vectors:
             if self._map is None or len(self._map) < rows:
                 self._map = np.memmap(self.path, dtype="<f4", mode="r", shape=(rows, self.size))
             return self._map
+
+
+def exact(
+    table: Floats, query: Floats, limit: int, used: Rows | None = None
+) -> tuple[Rows, Floats]:
+    """`Vectors.search` over all rows of `table` [rows, size]."""
+    import numpy as np
+
+    cosines = np.empty(len(table), np.float32)
+    for start in range(0, len(table), BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        multiply(table[block], query, cosines[block])
+    if used is not None:
+        used = used[used < len(table)]
+        masked = np.full(len(table), UNUSED, np.float32)
+        masked[used] = cosines[used]
+        cosines = masked
+    best = nearest(cosines, limit)
+    best = best[cosines[best] > UNUSED]
+    return best, cosines[best]
+
+
+def cosines_of(table: Floats, rows: Rows, query: Floats) -> Floats:
+    """[len(rows)]: of these rows, which are in order; those that lie together are not copied."""
+    import numpy as np
+
+    cosines = np.empty(len(rows), np.float32)
+    for start in range(0, len(rows), GATHER_ROWS):
+        block = rows[start : start + GATHER_ROWS]
+        first, last = int(block[0]), int(block[-1])
+        together = last - first + 1 == len(block)
+        vectors = table[first : last + 1] if together else table[block]
+        multiply(vectors, query, cosines[start : start + len(block)])
+    return cosines
+
+
+def multiply(vectors: Floats, query: Floats, cosines: Floats) -> None:
+    """Into `cosines`; damaged rows give what they give."""
+    import numpy as np
+
+    with np.errstate(all="ignore"):
+        np.dot(vectors, query, out=cosines)
 
 
 def nearest(cosines: Floats, limit: int) -> Rows:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from app.screens.knowledge.knowledge import Knowledge
 
 NONE = "no documents"
-STEPS = {"reading": "reading", "embedding": "learning meaning"}
+STEPS = {"reading": "reading", "embedding": "learning meaning", "graph": "linking passages"}
 
 
 @dataclass(frozen=True, slots=True)

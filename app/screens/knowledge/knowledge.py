@@ -61,7 +61,7 @@ class Knowledge:
         if name is None:
             return ""
         progress = self.progress[name]
-        if progress.phase == "embedding" and self.screen.answering.run is not None:
+        if progress.phase != "reading" and self.screen.answering.run is not None:
             return f"{name}: waits for the answer"
         return f"{name}: {progress_words(progress)}"
 

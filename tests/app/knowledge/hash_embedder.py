@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -22,6 +22,9 @@ class HashEmbedder:
     def embed_passages(self, texts: Sequence[str], is_wanted: Any = None) -> Any:
         self.texts += texts
         return np.stack([self.embed_query(text) for text in texts])
+
+    def wait(self, is_wanted: Callable[[], bool]) -> bool:
+        return is_wanted()
 
     def embed_query(self, text: str) -> Any:
         seed = int.from_bytes(blake2b(f"{self.fingerprint} {text}".encode()).digest()[:8], "big")
