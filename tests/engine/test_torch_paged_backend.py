@@ -367,7 +367,9 @@ def test_states_of_other_settings_and_damaged_ones_are_not_restored() -> None:
         assert other.restore(parked, 0, 30) == 0
         other.validate()
     data = parked.data
-    for damaged in (b"", data[:10], data[:-1], data + b"x", data[:40] + b"\xff" * 40 + data[80:]):
+    older = data[:4] + b"\x01\x00" + data[6:]
+    torn = data[:40] + b"\xff" * 40 + data[80:]
+    for damaged in (b"", data[:10], data[:-1], data + b"x", torn, older):
         assert backend.restore(Parked(damaged, 30, None), 0, 30) == 0
         check(backend)
     assert backend.restore(parked, 0, 30) == 30

@@ -23,7 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct("<4sHH16sQ")
 _MAGIC = b"LCPP"
-_VERSION = 1
+_VERSION = 2
+"""Of these bytes and of the pool's layout; 1 had the dims of a 4-bit K in another order."""
 
 
 @dataclass(frozen=True, slots=True)
