@@ -34,9 +34,11 @@ def decoded(
     return compared(decode_attention, kept, q, new, *options, splitting=splitting)
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_every_format_and_a_row_alone_is_bitwise_the_row_among_others(name: str) -> None:
-    kept = stored(name, LENGTHS)
+@pytest.mark.parametrize(
+    ("name", "size"), [*((name, 64) for name in FORMATS), ("q4", 80), ("q4", 96)]
+)
+def test_every_format_and_a_row_alone_is_bitwise_the_row_among_others(name: str, size: int) -> None:
+    kept = stored(name, LENGTHS, size=size)
     q = queries(kept, 4, 4)
     together = decoded(kept, q, [1] * 4)
     assert together.error < ERROR[name]
@@ -75,21 +77,22 @@ def test_groups_of_heads(name: str, heads: int, kv_heads: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "window"),
+    ("name", "window", "size"),
     [
-        ("bf16", 1),
-        ("bf16", 32),
-        ("bf16", 500),
-        ("q8", 7),
-        ("q8", 64),
-        ("fp8", 7),
-        ("k8", 40),
-        ("k8v4", 17),
-        ("q4", 7),
+        ("bf16", 1, 64),
+        ("bf16", 32, 64),
+        ("bf16", 500, 64),
+        ("q8", 7, 64),
+        ("q8", 64, 64),
+        ("fp8", 7, 64),
+        ("k8", 40, 64),
+        ("k8v4", 17, 64),
+        ("q4", 7, 64),
+        ("q4", 7, 80),
     ],
 )
-def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
-    kept = stored(name, LENGTHS, kv_heads=1)
+def test_windows_whose_blocks_may_be_gone(name: str, window: int, size: int) -> None:
+    kept = stored(name, LENGTHS, kv_heads=1, size=size)
     tables = kept.tables.clone()
     for b, length in enumerate(LENGTHS):
         tables[b, : max(0, length - window) // 16] = 0
@@ -97,22 +100,22 @@ def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
     assert decoded(kept, queries(kept, 4, 2), [1] * 4, window).error < ERROR[name]
 
 
-@pytest.mark.parametrize("name", ["bf16", "q8"])
-def test_soft_cap(name: str) -> None:
-    kept = stored(name, LENGTHS[:3], kv_heads=1)
+@pytest.mark.parametrize(("name", "size"), [("bf16", 64), ("q8", 64), ("q4", 96)])
+def test_soft_cap(name: str, size: int) -> None:
+    kept = stored(name, LENGTHS[:3], kv_heads=1, size=size)
     q = queries(kept, 3, 2) * 8
     found = decoded(kept, q, [1] * 3, None, 5.0)
     assert found.error < ERROR[name]
     place = (kept.pool, kept.layer, rows_of([1] * 3), kept.lengths, kept.tables)
-    assert relative(paged_attention(q, *place, 0.125), found.wanted) > 0.1
+    assert relative(paged_attention(q, *place, size**-0.5), found.wanted) > 0.1
 
 
 @pytest.mark.parametrize(
     ("name", "window"),
-    [("bf16", None), ("bf16", 3), ("q8", None), ("q8", 40), ("fp8", 3), ("k8v4", 7)],
+    [("bf16", None), ("bf16", 3), ("q8", None), ("q8", 40), ("fp8", 3), ("k8v4", 7), ("q4", 7)],
 )
 def test_several_new_tokens(name: str, window: int | None) -> None:
-    kept = stored(name, [5, 33, 70], kv_heads=1)
+    kept = stored(name, [5, 33, 70], kv_heads=1, size=80 if name == "q4" else 64)
     new = [5, 1, 4]
     assert decoded(kept, queries(kept, 10, 3), new, window).error < ERROR[name]
 

@@ -22,21 +22,23 @@ SMALL = Splitting(count=2, least=32, tile=32)
 GIB = 2**30
 
 
-def qkv(tokens: int) -> tuple[Tensor, Tensor, Tensor]:
+def qkv(tokens: int, size: int = SIZE) -> tuple[Tensor, Tensor, Tensor]:
     return (
-        torch.randn(tokens, 4, SIZE),
-        torch.randn(tokens, 2, SIZE),
-        torch.randn(tokens, 2, SIZE),
+        torch.randn(tokens, 4, size),
+        torch.randn(tokens, 2, size),
+        torch.randn(tokens, 2, size),
     )
 
 
-@pytest.mark.parametrize("name", ["bf16", "q8", "fp8", "q4"])
-def test_a_prompt_and_a_token_behind_it(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "size"), [("bf16", 64), ("q8", 64), ("fp8", 64), ("q4", 64), ("q4", 80), ("q4", 96)]
+)
+def test_a_prompt_and_a_token_behind_it(name: str, size: int) -> None:
     """Prefill 17 tokens and decode one more, against the references in float32."""
-    ours, theirs = poisoned_pool(name, 5), poisoned_pool(name, 5)
+    ours, theirs = poisoned_pool(name, 5, size=size), poisoned_pool(name, 5, size=size)
     table = torch.tensor([[3, 1, 0]])
     for first, stop in ((0, 17), (17, 18)):
-        q, k, v = qkv(stop - first)
+        q, k, v = qkv(stop - first, size)
         slots = slots_of(table[0], torch.arange(first, stop), 16)
         rows, lengths = torch.tensor([0, stop - first]), torch.tensor([stop])
         place = (rows, lengths, table, SCALE)

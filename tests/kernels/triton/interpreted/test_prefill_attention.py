@@ -24,9 +24,15 @@ def prefilled(
     return compared(prefill_attention, kept, q, new, *options, tile=tile)
 
 
-@pytest.mark.parametrize("name", ["f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4"])
-def test_every_format_and_a_prompt_alone_is_bitwise_the_prompt_among_others(name: str) -> None:
-    kept = stored(name, LENGTHS)
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [(name, 64) for name in ("f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4")]
+    + [("q4", 80), ("q4", 96)],
+)
+def test_every_format_and_a_prompt_alone_is_bitwise_the_prompt_among_others(
+    name: str, size: int
+) -> None:
+    kept = stored(name, LENGTHS, size=size)
     q = queries(kept, sum(NEW), 4)
     together = prefilled(kept, q, NEW)
     assert together.error < ERROR[name]
@@ -53,11 +59,12 @@ def test_groups_of_heads(heads: int, kv_heads: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "window"),
-    [("bf16", 1), ("bf16", 7), ("bf16", 40), ("q8", 17), ("fp8", 7), ("k8v4", 7), ("q4", 17)],
+    ("name", "window", "size"),
+    [(name, 7, 64) for name in ("bf16", "fp8", "k8v4")]
+    + [("bf16", 1, 64), ("bf16", 40, 64), ("q8", 17, 64), ("q4", 17, 64), ("q4", 17, 80)],
 )
-def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
-    kept = stored(name, LENGTHS, kv_heads=1)
+def test_windows_whose_blocks_may_be_gone(name: str, window: int, size: int) -> None:
+    kept = stored(name, LENGTHS, kv_heads=1, size=size)
     tables = kept.tables.clone()
     for b, (length, new) in enumerate(zip(LENGTHS, NEW, strict=True)):
         tables[b, : max(0, length - new + 1 - window) // 16] = 0
@@ -65,9 +72,9 @@ def test_windows_whose_blocks_may_be_gone(name: str, window: int) -> None:
     assert prefilled(kept, queries(kept, sum(NEW), 2), NEW, window).error < ERROR[name]
 
 
-@pytest.mark.parametrize("name", ["bf16", "k8v4"])
-def test_soft_cap(name: str) -> None:
-    kept = stored(name, LENGTHS, kv_heads=1)
+@pytest.mark.parametrize(("name", "size"), [("bf16", 64), ("k8v4", 64), ("q4", 96)])
+def test_soft_cap(name: str, size: int) -> None:
+    kept = stored(name, LENGTHS, kv_heads=1, size=size)
     assert prefilled(kept, queries(kept, sum(NEW), 2) * 8, NEW, None, 5.0).error < ERROR[name]
 
 
