@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -98,9 +98,9 @@ class ReadingChild:
         files: Iterable[WantedFile],
         *,
         progress: Callable[[int, int], bool | None] | None = None,
-    ) -> Iterator[Document | Unreadable]:
+    ) -> Generator[Document | Unreadable, None, None]:
         """As `read`, for each file in their order; the next ones are taken from `files` and asked
-        for before an answer is there.
+        for before an answer is there. Others wait until it is at its end or closed.
         """
         source = iter(files)
         waiting: deque[WantedFile] = deque()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,10 +94,11 @@ class RootReading:
                 tell(self._asked[0].found)
 
         wanted = self._wanted(files, tell)
-        results = self._child.read_all(wanted, progress=look)
-        for result in results:
-            self._counts.parsed += 1
-            self._take(self._asked.popleft(), result)
+        # Closed also where storing fails: the error would keep it open, and others would wait.
+        with closing(self._child.read_all(wanted, progress=look)) as results:
+            for result in results:
+                self._counts.parsed += 1
+                self._take(self._asked.popleft(), result)
 
     def _wanted(
         self, files: Sequence[FoundFile], tell: Callable[[FoundFile], None]

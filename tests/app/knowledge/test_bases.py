@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -22,6 +23,7 @@ from app.knowledge.errors import (
     NoSuchBase,
 )
 from app.knowledge.index_file import suspicion
+from app.knowledge.reading_child import ReadingChild
 from app.knowledge.readings import note_reading
 from app.knowledge.sync_lock import syncing
 from app.paths import Paths
@@ -225,17 +227,34 @@ def test_a_full_disk_is_told_and_costs_nothing_that_was_stored(
     bases: KnowledgeBases, docs: Path
 ) -> None:
     with bases.create("work", [docs]) as base:
-        connection = base.index._writes._connection
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
-        for number in range(30):
-            (docs / f"{number}.md").write_text(f"alpha {number} " + "word " * 2000)
+        connection = fill_disk(base, docs)
         with pytest.raises(DiskFull, match="full"):
             base.sync()
         assert not base.rescan(), "a question is answered all the same"
         connection.execute("PRAGMA max_page_count = 1000000").fetchall()
         assert base.sync().is_complete
         assert len(found(base, "alpha")) == 30
+
+
+@pytest.mark.timeout(60)
+def test_a_base_is_closed_by_an_error_in_the_middle_of_reading(
+    bases: KnowledgeBases, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base_module, "ReadingChild", ReadingChild)
+    with pytest.raises(DiskFull), bases.create("work", [docs]) as base:
+        fill_disk(base, docs)
+        base.sync()
+    assert base._child.pid is None
+
+
+def fill_disk(base: KnowledgeBase, docs: Path) -> sqlite3.Connection:
+    """Leaves less room than the documents need, on the connection that writes."""
+    connection = base.index._writes._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
+    for number in range(30):
+        (docs / f"{number}.md").write_text(f"alpha {number} " + "word " * 2000)
+    return connection
 
 
 def test_another_embedder_searches_by_words_until_all_is_embedded_again(

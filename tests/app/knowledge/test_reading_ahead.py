@@ -109,7 +109,7 @@ def test_a_file_that_never_ends_costs_its_time_and_no_other_file(
 def test_who_stops_or_leaves_can_read_again(child: ReadingChild, files: list[WantedFile]) -> None:
     answers = child.read_all(files)
     next(answers)
-    answers.close()  # type: ignore[attr-defined]  # a generator, told as an iterator
+    answers.close()
     stopping = iter([None, None, False])
     with pytest.raises(ReadingStopped):
         list(child.read_all(files, progress=lambda *pages: next(stopping)))
