@@ -11,10 +11,16 @@ from kernels.kv_pool import KVPool
 from kernels.qkv_store import HeadNorms
 from kernels.tiles import splitting_for, tile_for
 from kernels.triton.decode_attention import decode_attention
+from kernels.triton.embedding import embed
 from kernels.triton.prefill_attention import prefill_attention
 from kernels.triton.qkv_store import store_qkv
+from kernels.triton.sampling_candidates import best_candidates
+from kernels.triton.token_choice import choose_tokens
+from kernels.weight_planes import empty_planes
 
 HEADS, KV_HEADS = 32, 8
+VOCAB, HIDDEN = 151_936, 4096
+CANDIDATES = 64
 
 
 def tensor(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
@@ -60,3 +66,19 @@ def prefill(name: str, size: int, tokens: int = 512, window: int | None = None) 
     place = (pool(name, size), 1, integers(2), integers(1), integers(1, 65))
     tile = tile_for(size, KV_FORMATS[name], capability())
     return prefill_attention(q, *place, size**-0.5, window, rows=tokens, tile=tile)
+
+
+def embedding(kind: str, tokens: int = 8) -> Tensor:
+    """Of tokens that may stand for chosen ones."""
+    shape = VOCAB, HIDDEN
+    table = tensor(*shape) if kind == "bf16" else empty_planes(kind, shape, torch.device("meta"))
+    return embed(integers(tokens), table, 1.0, torch.bfloat16, chosen=integers(tokens))
+
+
+def candidates(rows: int = 8) -> Tensor:
+    return best_candidates(tensor(rows, VOCAB, dtype=torch.float32), VOCAB, CANDIDATES)
+
+
+def choice(rows: int = 8) -> Tensor:
+    rules = tensor(rows, 5, dtype=torch.float64)
+    return choose_tokens(integers(rows, CANDIDATES + 1), rules, out=integers(rows))

@@ -100,6 +100,7 @@ def step(config: ModelConfig, new: Sequence[int], wanted: int) -> ModelInput:
         tables=tuple(integers(len(new), 64) for _ in range(groups)),
         wanted=integers(wanted),
         new=tuple(new),
+        chosen=integers(len(new)),
     )
 
 

@@ -87,7 +87,8 @@ def core() -> list[Case]:
         ("store_qkv_kernel", "q8", "128"), ("decode_attention_kernel", "bf16", "128"),
         ("decode_attention_kernel", "q8", "128"), ("merge_kernel", "q8", "128"),
         ("prefill_attention_kernel", "bf16", "128"), ("packed_linear_kernel", "Q4_K gate, up", ""),
-        ("dense_linear_kernel", "bf16 gate, up", ""),
+        ("dense_linear_kernel", "bf16 gate, up", ""), ("best_of_piece_kernel", "64 of 151,936", ""),
+        ("best_of_row_kernel", "64 of 151,936", ""), ("choose_tokens_kernel", "1 of 64", ""),
     }  # fmt: skip
     return [one for one in cases() if (one.kernel, one.of, one.dims) in wanted]
 
@@ -176,6 +177,13 @@ def _rows() -> Iterable[Case]:
     many = meta_linear.many_rows("bf16")
     yield Case("norm_rows_kernel", "bf16", "", many, ENDS)
     yield Case("gated_kernel", "bf16", "", many, ENDS)
+    yield Case("embed_kernel", "bf16", "", lambda: meta.embedding("bf16"), ENDS)
+    for kind in ("Q4_K", "Q6_K"):
+        run: Any = lambda kind=kind: meta.embedding(kind)  # noqa: E731
+        yield Case("plane_matrix_kernel", f"{kind} gathered", "", run, ENDS)
+    for kernel in ("best_of_piece_kernel", "best_of_row_kernel"):
+        yield Case(kernel, "64 of 151,936", "", meta.candidates, ENDS)
+    yield Case("choose_tokens_kernel", "1 of 64", "", meta.choice)
 
 
 def main() -> None:
