@@ -68,12 +68,15 @@ class GraphBuilding:
         Stopped; a graph that was far on its way is kept then.
         """
         if len(used) <= vectors.exact_rows:
-            graph_file.remove(vectors.path)
+            try:
+                graph_file.remove(vectors.path)
+            except OSError as error:
+                LOG.warning("a search graph that is not needed stays: %s", error)
             return
         if self._has_failed or not is_installed():
             return
         base, added = plan(vectors, used)
-        graph_file.remove_unfinished(vectors.path)
+        graph_file.tidy(vectors.path)
         total = int(added.sum())
         was_stopped = False
 
@@ -132,7 +135,7 @@ def put_in_place(part: Path, target: Path, vectors: Path) -> None:
         sync_folder(target.parent)
     except OSError as error:
         raise file_error(error, target) from error
-    graph_file.remove(vectors, kept=target)
+    graph_file.tidy(vectors)
 
 
 def make(command: Sequence[str], job: Job, added: Flags, is_wanted: Callable[[int], bool]) -> bool:

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from app.paths import sync_folder
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -81,28 +83,32 @@ def held_rows(vectors: Path, owner: str) -> list[int]:
 
 
 def give_up(vectors: Path, owner: str, rows: Sequence[int]) -> None:
-    """Before `rows` are written: graphs that hold one of them, or are not understood, go."""
-    for path in graphs(vectors):
-        found = read(path, owner)
-        if found is None or any(row < len(found.held) and found.held[row] for row in rows):
-            path.unlink(missing_ok=True)
+    """Before `rows` are written: a graph that holds one of them, or is not understood, goes. Raises
+    OSError.
+    """
+    if not graphs(vectors):
+        return
+    found = newest(vectors, owner)
+    if found is None or any(row < len(found.held) and found.held[row] for row in rows):
+        remove(vectors)
+        sync_folder(vectors.parent)
 
 
-def remove(vectors: Path, kept: Path | None = None) -> None:
-    """All graphs but one, and what was never finished."""
-    remove_unfinished(vectors)
-    for path in graphs(vectors):
-        if path != kept:
-            try:
-                path.unlink(missing_ok=True)
-            except PermissionError:
-                pass  # A process still searches it, on systems where that holds it; next time.
-
-
-def remove_unfinished(vectors: Path) -> None:
-    """What a process that was killed left."""
-    for path in vectors.parent.glob(f"{vectors.stem}.*{ENDING}{UNFINISHED}"):
+def remove(vectors: Path) -> None:
+    """All graphs, the newest last: no older one may take its place. Raises OSError."""
+    for path in reversed(graphs(vectors)):
         path.unlink(missing_ok=True)
+    tidy(vectors)
+
+
+def tidy(vectors: Path) -> None:
+    """Removes what the newest replaced, and what was never finished."""
+    parts = vectors.parent.glob(f"{vectors.stem}.*{ENDING}{UNFINISHED}")
+    for path in (*graphs(vectors)[1:], *parts):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            pass  # It does no harm; some systems hold what a process still searches.
 
 
 def read(path: Path, owner: str) -> GraphFile | None:

@@ -13,6 +13,7 @@ from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import BadBaseName, NoSuchBase
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
+from app.knowledge.stored import VectorSearch
 from engine.errors import LocalchatError
 from tests.app.fake_base import FakeIndex
 
@@ -37,6 +38,7 @@ class FakeBase(KnowledgeBase):
     questions: list[tuple[str, int]] = field(default_factory=list)
     is_closed: bool = False
     index: Any = field(default_factory=FakeIndex)
+    vector_search: VectorSearch | None = None
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -92,6 +94,7 @@ class FakeBase(KnowledgeBase):
             index_bytes=1_234_567,
             is_syncing=False,
             synced=1_764_000_000.0,
+            vector_search=self.vector_search,
         )
 
     def files(self) -> list[FileState]:

@@ -19,6 +19,7 @@ from app.indexing import BAR_CELLS, Indexing, progress_words
 from app.knowledge.errors import EmbedderChanged, IndexDamaged
 from app.knowledge.passage import Retrieved
 from app.knowledge.states import SyncProgress, SyncReport
+from app.knowledge.stored import VectorSearch
 from tests.app.fake_knowledge import FakeBase, FakeBases, file_state, passage
 
 READING = (SyncProgress("reading", 1, 2, "a.md"), SyncProgress("reading", 2, 2, "b.md"))
@@ -149,6 +150,23 @@ def test_status_names_what_is_not_indexed_and_files_names_all(
     assert "a.md" in out
     _, out, _ = run(capsys, "status", "work", "--json")
     assert [file["name"] for file in json.loads(out)["file_states"]] == ["a.md", "scan.pdf"]
+
+
+def test_status_tells_how_vectors_are_searched(
+    bases: FakeBases, base: FakeBase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for search, line, told in (
+        (VectorSearch("graph + exact tail"), "graph + exact tail", ["graph + exact tail", ""]),
+        (VectorSearch("exact", "no usearch"), "exact: no usearch", ["exact", "no usearch"]),
+        (None, None, [None, ""]),
+    ):
+        base.vector_search = search
+        _, out, _ = run(capsys, "status", "work")
+        lines = [each.split(maxsplit=1)[1] for each in out.splitlines() if "vectors " in each]
+        assert lines == ([] if line is None else [line])
+        _, out, _ = run(capsys, "status", "work", "--json")
+        status = json.loads(out)
+        assert [status["vector_search"], status["vector_search_notice"]] == told
 
 
 def test_a_root_that_is_gone_is_said(
@@ -293,6 +311,9 @@ def test_the_bash_completion_knows_names_with_blanks(capsys: Any, tmp_path: Path
 def test_progress_fits_and_never_counts_beyond_its_end() -> None:
     line = progress_words(SyncProgress("reading", 412, 1000, "notes/a.md"), 4.12)
     assert line.endswith("412 of 1,000 files · 6 s left · notes/a.md")
+    line = progress_words(SyncProgress("graph", 600, 1000), 2.0)
+    assert line.startswith("linking passages ")
+    assert line.endswith("600 of 1,000 passages · 300 a second · 1 s left")
     for done, total in ((0, 0), (5, 3), (3, 3)):
         bar = progress_words(SyncProgress("embedding", done, total), 0.0)
         assert sum(letter in "━─" for letter in bar) == BAR_CELLS

@@ -14,7 +14,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -233,6 +233,10 @@ class ChanceEmbedder:
 
     def pause(self) -> None: ...
     def resume(self) -> None: ...
+
+    def wait(self, is_wanted: Callable[[], bool]) -> bool:
+        return is_wanted()
+
     def close(self) -> None: ...
 
 

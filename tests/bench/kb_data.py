@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -183,6 +183,9 @@ class Remembering:
 
     def resume(self) -> None:
         self._embedder.resume()
+
+    def wait(self, is_wanted: Callable[[], bool]) -> bool:
+        return self._embedder.wait(is_wanted)
 
     def close(self) -> None:
         self._embedder.close()
