@@ -177,7 +177,7 @@ def catch_up(base: KnowledgeBase, console: Console) -> None:
 
     Ctrl+C ends the command.
     """
-    from app.errors import Busy
+    from app.errors import Busy, DiskFull
     from app.indexing import Indexing
 
     indexing = Indexing(base, console)
@@ -185,6 +185,9 @@ def catch_up(base: KnowledgeBase, console: Console) -> None:
         report = indexing.run(lexical_only=True)
     except Busy:
         console.note_faint("Another process is reading the documents; this is what it has so far.")
+        return
+    except DiskFull as error:
+        console.note(f"{error.title}: what has changed cannot be read. What was indexed is used.")
         return
     if indexing.interrupted:
         raise KeyboardInterrupt

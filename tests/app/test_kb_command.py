@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.cli import main
-from app.errors import Busy
+from app.errors import Busy, DiskFull
 from app.indexing import BAR_CELLS, Indexing, progress_words
 from app.knowledge.errors import EmbedderChanged, IndexDamaged
 from app.knowledge.passage import Retrieved
@@ -138,6 +138,19 @@ def test_what_another_process_is_reading_is_asked_as_it_is(
     assert status == 0
     assert "[1] notes.md" in out
     assert "Another process" in err
+
+
+def test_on_a_full_disk_the_index_is_asked_as_it_is(
+    bases: FakeBases, base: FakeBase, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.trouble = DiskFull("The disk is full")
+    status, out, err = run(capsys, "query", "work", "When does it end?")
+    assert status == 0
+    assert "The lease ends" in out
+    assert "The disk is full" in err
+    status, out, _ = run(capsys, "status", "work")
+    assert status == 0
+    assert out.startswith("work\n")
 
 
 def test_status_names_what_is_not_indexed_and_files_names_all(

@@ -241,8 +241,9 @@ def test_a_base_is_closed_by_an_error_in_the_middle_of_reading(
     bases: KnowledgeBases, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base_module, "ReadingChild", ReadingChild)
-    with pytest.raises(DiskFull), bases.create("work", [docs]) as base:
-        fill_disk(base, docs)
+    base = bases.create("work", [docs])
+    fill_disk(base, docs)
+    with pytest.raises(DiskFull), base:
         base.sync()
     assert base._child.pid is None
 
