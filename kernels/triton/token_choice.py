@@ -51,9 +51,10 @@ def choose_tokens_kernel(
     first = tl.load(p_row)
     is_fit = (tl.load(p_row + COUNT) & 1) == 1
     token, logit = id_of(key), logit_of(key)
-    # Of rows that are not fit for use nobody reads what is drawn.
+    # Of rows that are not fit for use nobody reads what is drawn; it is a number all the same.
     best = tl.where(is_fit, logit_of(first), 0.0)
-    gap = tl.minimum(logit - best, 0.0)
+    gap = tl.where(logit < best, logit - best, 0.0)
+    heat = tl.where(temperature > COLDEST, temperature, COLDEST)
     bound = tl.where((top_k >= 1) & (top_k <= COUNT), top_k, COUNT)
     kept = m & (rank < bound)
     weight = tl.where(kept, tl.exp(gap), 0.0)
@@ -62,7 +63,7 @@ def choose_tokens_kernel(
     share = tl.log(tl.where(min_p > 0, tl.minimum(min_p, 1.0), 1.0))
     least = tl.where(min_p > 0, best + share, float("-inf"))
     kept = (kept & (mass < target) & (logit >= least)) | (rank == 0)
-    weight = tl.where(kept, tl.exp(gap / tl.maximum(temperature, COLDEST)), 0.0)
+    weight = tl.where(kept, tl.exp(gap / heat), 0.0)
     walked = tl.sum(tl.where(token[None, :] <= token[:, None], weight[None, :], 0.0), 1)
     passed = kept & (walked > number * tl.max(walked, 0))
     last = tl.max(tl.where(kept, token, 0), 0)
