@@ -50,11 +50,11 @@ def read_lines(source: Source) -> Lines:
     if PRIVATE_KEY.match(text):
         raise Refused("skipped: secret")
     notices = [decoded.notice] if decoded.notice else []
-    if is_cut or len(decoded.text) > most:
+    if is_long := is_cut or len(decoded.text) > most:
         text = text[: text.rfind("\n") + 1] or text
         notices.append(f"only the beginning was read: {len(text):,} characters")
     if not text.strip():
-        raise Refused("skipped: empty")
+        raise Refused("too large" if is_long else "skipped: empty")
     return Lines(text, whole.hidden, tuple(notices))
 
 

@@ -123,9 +123,13 @@ def test_a_file_that_ends_the_process_costs_itself_only(
     assert child.pid not in (None, first)
 
 
-def test_memory_has_a_limit(good: Path, tmp_path: Path) -> None:
-    path = tmp_path / "wide.txt"
-    path.write_text("😀" * 8_000_000, "utf-8")
+@pytest.mark.parametrize(
+    ("name", "piece", "times"),
+    [("wide.txt", "😀", 8_000_000), ("leaves.html", "<p>a<b>b</b>", 1_000_000)],
+)
+def test_memory_has_a_limit(good: Path, tmp_path: Path, name: str, piece: str, times: int) -> None:
+    path = tmp_path / name
+    path.write_text(piece * times, "utf-8")
     child = ReadingChild(memory_bytes=100 * 2**20)
     try:
         found = child.read(path)

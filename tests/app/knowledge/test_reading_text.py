@@ -197,6 +197,12 @@ def test_a_long_file_is_read_to_a_lines_end_and_says_so(tmp_path: Path) -> None:
     assert document.notices == (f"only the beginning was read: {len(document.text):,} characters",)
 
 
+def test_a_file_whose_beginning_alone_is_empty_is_not_called_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("\n" * 5000 + "words")
+    assert state_of(path, Limits(characters=4000)) == "too large"
+
+
 @pytest.mark.parametrize("text", ["x" * 5000, "你" * 5000, "\u200b" * 3000 + "y" * 3000])
 def test_one_long_line_is_read_in_part(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.txt"

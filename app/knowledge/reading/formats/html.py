@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
 from app.knowledge.document import Document
 from app.knowledge.reading.builder import DocumentBuilder
@@ -56,7 +56,10 @@ def page_text(data: bytes) -> str:
 
 def add_html(builder: DocumentBuilder, html: str) -> str:
     """Adds the page's blocks, and gives its title."""
-    parser = LexborHTMLParser(html)
+    try:
+        parser = LexborHTMLParser(html)
+    except SelectolaxError as error:  # any text is a page to it: only memory was lacking
+        raise MemoryError from error
     title = parser.css_first("title")
     if parser.root is not None:
         _Page(builder).add(parser.root)
