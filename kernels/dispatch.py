@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kernels.kv_layout import KVLayout
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
 from kernels.tiles import Capability, splitting_for, tile_for
 
 AUTO, TRITON, REFERENCE = "auto", "triton", "reference"
@@ -48,7 +48,7 @@ class Product:
     """
 
     x: Tensor
-    weights: tuple[Weight, ...]
+    weights: tuple[Projection, ...]
     norm: Tensor | None = None
     experts: Tensor | None = None
 

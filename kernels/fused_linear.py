@@ -8,13 +8,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.linear import Weight, linear
+from kernels.linear import Projection, Weight, linear
+from kernels.mixed_planes import MixedPlanes
 from kernels.rms_norm import rms_norm
 
 
 def fused_linear(
     x: Tensor,
-    weight: Weight,
+    weight: Projection,
     bias: Tensor | None = None,
     *,
     norm: Tensor | None = None,
@@ -31,9 +32,13 @@ def fused_linear(
     row r // (R / T) of x through matrix experts[r]. The bias is the same for all.
     """
     seen = x if norm is None else rms_norm(x, norm, eps, norm_offset)
-    found = linear(seen, weight, bias) if experts is None else by_expert(seen, weight, experts)
-    if experts is not None and bias is not None:
-        found = found + bias.to(found.dtype)
+    if experts is None:
+        found = linear(seen, weight, bias)
+    else:
+        assert not isinstance(weight, MixedPlanes)
+        found = by_expert(seen, weight, experts)
+        if bias is not None:
+            found = found + bias.to(found.dtype)
     if residual is not None:
         found = found + residual
     return found if out is None else out.copy_(found)

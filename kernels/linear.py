@@ -5,13 +5,16 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
+from kernels.mixed_planes import MixedPlanes
 from kernels.quantized_weight import QuantizedWeight
 from kernels.weight_planes import PlaneWeight
 
 Weight = Tensor | QuantizedWeight | PlaneWeight
+Projection = Weight | MixedPlanes
+"""What rows go through as a whole: no stack of experts, whose matrices are taken out one by one."""
 
 
-def linear(x: Tensor, weight: Weight, bias: Tensor | None = None) -> Tensor:
+def linear(x: Tensor, weight: Projection, bias: Tensor | None = None) -> Tensor:
     """x [..., in], weight [out, in], bias [out] -> [..., out] in x's dtype.
 
     A packed weight is decoded for the product and then forgotten.

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, split
 
 from kernels.kv_pool import KVPool
+from kernels.linear import Projection
 from kernels.qkv_store import Biases, HeadNorms
 from models.config import ModelConfig
 from models.model_input import ModelInput
 from models.ops import Norm, Ops
-from models.weights import LayerWeights, Matrix
+from models.weights import LayerWeights
 from models.workspace import Workspace
 
 
@@ -31,7 +32,7 @@ class KVPlace:
 class AttentionLayer:
     """What a layer's attention is made of. `projections`: of q, k and v, or one that is all."""
 
-    projections: tuple[Matrix, ...]
+    projections: tuple[Projection, ...]
     norm: Norm
     place: KVPlace
     biases: Biases | None
@@ -45,8 +46,7 @@ def attention_layer(layer: LayerWeights, place: KVPlace, config: ModelConfig) ->
     if layer.q_norm is not None and layer.k_norm is not None:
         kind = config.norm_eps, config.norm_offset
         head_norms = HeadNorms(layer.q_norm, layer.k_norm, *kind)
-    parts = layer.q, layer.k, layer.v
-    whole = parts if layer.qkv is None else (layer.qkv,)
+    whole = (layer.q, layer.k, layer.v) if layer.qkv is None else (layer.qkv,)
     projections = tuple(one for one in whole if one is not None)
     norm = Norm(layer.attention_norm, config.norm_eps, config.norm_offset)
     return AttentionLayer(projections, norm, place, biases, head_norms)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import torch
 from torch import Tensor
 
 from kernels.dispatch import Product
+from kernels.linear import Projection
+from kernels.mixed_planes import MixedPlanes
 from kernels.weight_planes import PlaneWeight, empty_planes
 from models.ops import Ops
 from models.weights import LayerWeights, Matrix, Weights
 
 
 def join_projections(weights: Weights, ops: Ops) -> Weights:
-    """With `qkv` in place of q, k and v where all three are of one kind and kernels read them;
-    plain torch gains nothing by it.
+    """With `qkv` in place of q, k and v where kernels read them as one; plain torch gains nothing
+    by it.
     """
     joined = replace(weights, layers=tuple(_joined(layer, ops) for layer in weights.layers))
     ops.forget()
@@ -32,14 +36,20 @@ def _joined(layer: LayerWeights, ops: Ops) -> LayerWeights:
     return layer if whole is None else replace(layer, q=None, k=None, v=None, qkv=whole)
 
 
-def one_matrix(parts: list[Matrix]) -> Matrix | None:
-    """Rows below one another; None where they are stored differently."""
+def one_matrix(parts: list[Matrix]) -> Projection | None:
+    """Rows below one another; None where dense and packed ones, or three types, come together."""
     plain = [one for one in parts if isinstance(one, Tensor)]
     if len(plain) == len(parts):
         return torch.cat(plain)
     packed = [one for one in parts if isinstance(one, PlaneWeight)]
-    if len(packed) < len(parts) or len({one.type_name for one in packed}) > 1:
+    alike = [list(same) for _, same in groupby(packed, lambda one: one.type_name)]
+    if len(packed) < len(parts) or len(alike) > 2:
         return None
+    joined = [_of_one_type(same) for same in alike]
+    return joined[0] if len(joined) == 1 else MixedPlanes(*joined)
+
+
+def _of_one_type(packed: Sequence[PlaneWeight]) -> PlaneWeight:
     rows, columns = sum(one.shape[0] for one in packed), packed[0].shape[1]
     whole = empty_planes(packed[0].type_name, (rows, columns), packed[0].data.device)
     start = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
 from kernels.weight_planes import PlaneWeight
 from models.config import ModelConfig
 from models.errors import ModelFileError
@@ -44,7 +44,7 @@ class LayerWeights:
     experts_gate: Matrix | None = None
     experts_up: Matrix | None = None
     experts_down: Matrix | None = None
-    qkv: Matrix | None = None
+    qkv: Projection | None = None
     """q, k and v as one matrix, in their place."""
 
 

@@ -16,10 +16,12 @@ import torch
 import triton
 from torch import Tensor
 
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
+from kernels.mixed_planes import MixedPlanes
 from kernels.triton.dense_linear import dense_linear_kernel
+from kernels.triton.mixed_linear import mixed_linear_kernel
 from kernels.triton.packed_linear import packed_linear_kernel
-from kernels.triton.plane_arguments import plane_arguments
+from kernels.triton.plane_arguments import mixed_arguments, plane_arguments
 from kernels.triton.shares import PROGRAMS, shares_for
 from kernels.triton.work import Work, work_for
 from kernels.weight_planes import PlaneWeight
@@ -37,19 +39,29 @@ DENSE_DTYPES = (torch.bfloat16, torch.float16)
 
 @dataclass(frozen=True, slots=True)
 class LinearTile:
-    """`rows` of the weight a program does; `columns` of a step of its loop."""
+    """`rows` of the weight a program does; `columns` of a step of its loop; `registers` that a
+    thread may have. Left to itself the assembler saves them to let in more programs than a matrix
+    has, and spills.
+    """
 
     rows: int
     columns: int = 128
     warps: int = 2
     stages: int = 3
+    registers: int = 128
 
 
 PACKED = LinearTile(rows=64, columns=128, stages=3)
-"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers."""
-PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4)
-"""Two weights at once: steps of 128 columns spill."""
-DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
+"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers. A processor has the
+registers of 8 such programs: the heads of large vocabularies are as many.
+"""
+PACKED_NORMED = LinearTile(rows=64, columns=128, stages=3, registers=168)
+"""With a norm to fold, and of two types, 128 registers spill. 6 programs fit then, and a processor
+gets 4 of a matrix (`PROGRAMS`).
+"""
+PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4, registers=168)
+"""Two weights at once: steps of 128 columns spill, and so do 128 registers of some types."""
+DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4, registers=168)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +81,7 @@ def room_bytes() -> int:
 
 def can_run(
     x: Tensor,
-    weight: Weight,
+    weight: Projection,
     *,
     norm: Tensor | None = None,
     experts: Tensor | None = None,
@@ -82,7 +94,7 @@ def can_run(
         return "rows of x do not begin at multiples of 16 bytes"
     if norm is not None and x.dtype != torch.bfloat16:
         return f"the norm can't be folded in {x.dtype}, which could overflow"
-    if isinstance(weight, PlaneWeight):
+    if isinstance(weight, PlaneWeight | MixedPlanes):
         return _can_run_packed(x, weight)
     if not isinstance(weight, Tensor):
         return f"{weight.type_name} is not repacked into planes"
@@ -93,7 +105,7 @@ def can_run(
     return None
 
 
-def _can_run_packed(x: Tensor, weight: PlaneWeight) -> str | None:
+def _can_run_packed(x: Tensor, weight: PlaneWeight | MixedPlanes) -> str | None:
     if x.dtype != torch.bfloat16:
         return f"packed weights take rows of bfloat16, not {x.dtype}"
     if weight.shape[-1] % 32:
@@ -103,7 +115,7 @@ def _can_run_packed(x: Tensor, weight: PlaneWeight) -> str | None:
 
 def fused_linear(
     x: Tensor,
-    weight: Weight,
+    weight: Projection,
     bias: Tensor | None = None,
     *,
     norm: Tensor | None = None,
@@ -129,7 +141,7 @@ def fused_linear(
 
 def launch(
     x: Tensor,
-    weight: Weight,
+    weight: Projection,
     up: Weight | None,
     bias: Tensor | None,
     norm: Norm | None,
@@ -143,10 +155,12 @@ def launch(
     """Of both ops: with `up` the results are act(x weight) * (x up)."""
     if out.numel() == 0:
         return
-    plan = tile or tile_of(weight, up is not None)
+    plan = tile or tile_of(weight, up is not None, norm is not None)
     n, k = weight.shape[-2:]
     rows = out.shape[0]
-    tiles, steps = triton.cdiv(n, plan.rows), triton.cdiv(k, plan.columns)
+    parts = weight.parts if isinstance(weight, MixedPlanes) else (weight,)
+    tiles = sum(triton.cdiv(one.shape[-2], plan.rows) for one in parts)
+    steps = triton.cdiv(k, plan.columns)
     if experts is None:
         lines, shares = triton.cdiv(rows, ROWS), shares_for(tiles, steps)
     else:
@@ -156,7 +170,6 @@ def launch(
     shared = {
         "p_x": x,
         "p_norm": None if norm is None else norm.weight,
-        "p_experts": experts,
         "p_bias": bias,
         "p_residual": residual,
         "p_out": out,
@@ -165,24 +178,32 @@ def launch(
         "x_step": x.stride(0),
         "residual_step": 0 if residual is None else residual.stride(0),
         "out_step": out.stride(0),
-        "n": n,
         "k": k,
         "tokens": rows if experts is None else 1,
-        "repeats": 1 if experts is None else rows // x.shape[0],
         "eps": 0.0 if norm is None else norm.eps,
         "offset": 0.0 if norm is None else norm.offset,
-        "IS_SILU": is_silu,
         "ROWS": ROWS,
-        "KEPT": ROWS if experts is None else 1,
         "BN": plan.rows,
         "BK": plan.columns,
         "SHARES": shares,
         "EVEN": k % plan.columns == 0,
         "STAGES": plan.stages,
         "num_warps": plan.warps,
+        "maxnreg": plan.registers,
+    }
+    grid = lines, tiles, shares
+    if isinstance(weight, MixedPlanes):
+        mixed_linear_kernel[grid](**shared, **mixed_arguments(weight))
+        return
+    shared |= {
+        "p_experts": experts,
+        "n": n,
+        "repeats": 1 if experts is None else rows // x.shape[0],
+        "IS_SILU": is_silu,
+        "KEPT": ROWS if experts is None else 1,
     }
     if isinstance(weight, PlaneWeight):
-        packed_linear_kernel[(lines, tiles, shares)](
+        packed_linear_kernel[grid](
             **shared,
             **plane_arguments(weight),
             p_words_up=up.data if isinstance(up, PlaneWeight) else None,
@@ -190,7 +211,7 @@ def launch(
         )
     else:
         assert isinstance(weight, Tensor)
-        dense_linear_kernel[(lines, tiles, shares)](
+        dense_linear_kernel[grid](
             **shared,
             p_w=weight,
             p_w_up=up,
@@ -199,7 +220,9 @@ def launch(
         )
 
 
-def tile_of(weight: Weight, is_pair: bool) -> LinearTile:
-    if not isinstance(weight, PlaneWeight):
+def tile_of(weight: Projection, is_pair: bool, has_norm: bool) -> LinearTile:
+    if isinstance(weight, Tensor):
         return DENSE
-    return PACKED_PAIR if is_pair else PACKED
+    if is_pair:
+        return PACKED_PAIR
+    return PACKED_NORMED if has_norm or isinstance(weight, MixedPlanes) else PACKED

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from kernels.gate_up import Activation
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
+from kernels.mixed_planes import MixedPlanes
 from kernels.triton.gated import gated
 from kernels.triton.plane_matrix import plane_matrix
 from kernels.triton.rms_norm import norm_rows
@@ -21,7 +22,7 @@ DTYPES = (torch.bfloat16, torch.float16)
 
 
 def can_run(
-    x: Tensor, *weights: Weight, experts: Tensor | None = None, out: Tensor | None = None
+    x: Tensor, *weights: Projection, experts: Tensor | None = None, out: Tensor | None = None
 ) -> str | None:
     """Why there is no product for this; None: there is one."""
     if experts is not None:
@@ -33,7 +34,7 @@ def can_run(
     for weight in weights:
         if isinstance(weight, Tensor) and weight.dtype != x.dtype:
             return f"x is {x.dtype} and the weight {weight.dtype}"
-        if not isinstance(weight, Tensor | PlaneWeight):
+        if not isinstance(weight, Tensor | PlaneWeight | MixedPlanes):
             return f"{weight.type_name} is not repacked into planes"
     return None
 
@@ -46,7 +47,7 @@ def room_bytes(rows: int, n: int, k: int, is_gated: bool, is_packed: bool) -> in
 
 def fused_linear(
     x: Tensor,
-    weight: Weight,
+    weight: Projection,
     bias: Tensor | None = None,
     *,
     norm: Tensor | None = None,
@@ -61,15 +62,21 @@ def fused_linear(
     n = weight.shape[0]
     if out is None:
         out = torch.empty(rows, n, dtype=x.dtype, device=x.device)
-    is_packed = isinstance(weight, PlaneWeight)
+    is_packed = not isinstance(weight, Tensor)
     work = work or work_for(room_bytes(rows, n, k, False, is_packed), x.device)
     room, matrix = work.take((x.dtype, (rows, k)), (x.dtype, (n if is_packed else 0, k)))
     seen = x if norm is None else norm_rows(x, norm, eps, norm_offset, out=room)
-    dense = weight if isinstance(weight, Tensor) else plane_matrix(_planes(weight), matrix)
-    if residual is not None:
-        torch.addmm(residual, seen, dense.T, out=out)
-    else:
-        torch.mm(seen, dense.T, out=out)
+    start = 0
+    for part in weight.parts if isinstance(weight, MixedPlanes) else (weight,):
+        stop = start + part.shape[0]
+        dense = (
+            part if isinstance(part, Tensor) else plane_matrix(_planes(part), matrix[start:stop])
+        )
+        if residual is not None:
+            torch.addmm(residual[:, start:stop], seen, dense.T, out=out[:, start:stop])
+        else:
+            torch.mm(seen, dense.T, out=out[:, start:stop])
+        start = stop
     return out if bias is None else out.add_(bias)
 
 

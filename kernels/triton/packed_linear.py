@@ -84,35 +84,23 @@ def sums_of_groups(x0, x1, x2, x3, none, GROUP: tl.constexpr, BN: tl.constexpr):
     return tl.dot(ones, x3, tl.dot(ones, x2, first)), none, none, none
 
 
-@triton.jit(do_not_specialize=["tokens", "repeats", "eps", "offset"])
-def packed_linear_kernel(
-    p_x, p_norm, p_words, p_words_up, p_experts, p_bias, p_residual, p_out, p_room, p_arrived,
-    x_step, residual_step, out_step, words_step, high_at, scales_at, mins_at, supers_at, values_at,
-    n, k, tokens, repeats, eps, offset,
+@triton.jit
+def packed_rows(
+    p_x, p_norm, p_words, p_words_up, p_bias, p_residual, p_out, p_room, p_arrived,
+    x_step, residual_step, out_step, high_at, scales_at, mins_at, supers_at, values_at,
+    i_n, i_tile, i_share, n, k, tokens, eps, offset,
     CODES: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, GROUP: tl.constexpr,
     LIFT: tl.constexpr, SCALES: tl.constexpr, HAS_MINS: tl.constexpr, HAS_SUPERS: tl.constexpr,
     IS_SILU: tl.constexpr, ROWS: tl.constexpr, KEPT: tl.constexpr, BN: tl.constexpr,
     BK: tl.constexpr, SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """`*_at`: words before a plane. Codes appear in the dot as `LIFT` + what they stand for."""
+    """Rows i_n * BN .. of the weight with a few rows of x: what a program does.
+
+    `*_at`: words before a plane. Codes appear in the dot as `LIFT` + what they stand for. `i_tile`:
+    place of the tile in the room that shares are joined in.
+    """
     IS_GATED: tl.constexpr = p_words_up is not None
     HAS_NORM: tl.constexpr = p_norm is not None
-    # Programs of other rows come next: they find the weight in the cache.
-    i_row, i_n, i_share = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    i_tile = i_row * tl.num_programs(1) + i_n
-    if p_experts is not None:
-        skipped = tl.load(p_experts + i_row).to(tl.int64) * words_step
-        p_words += skipped
-        if IS_GATED:
-            p_words_up += skipped
-        row_of_x, row_of_out = (i_row // repeats).to(tl.int64), i_row.to(tl.int64)
-    else:
-        row_of_x, row_of_out = i_row.to(tl.int64) * ROWS, i_row.to(tl.int64) * ROWS
-        tokens -= i_row * ROWS
-    p_x += row_of_x * x_step
-    p_out += row_of_out * out_step
-    if p_residual is not None:
-        p_residual += row_of_out * residual_step
     p_values = p_words + values_at
     row = i_n.to(tl.int64) * BN + tl.arange(0, BN)
     m_row = row < n
@@ -149,4 +137,39 @@ def packed_linear_kernel(
         acc, acc_up, tl.sum(squares, 0), p_bias, p_residual, p_out, p_room, p_arrived,
         i_tile, i_share, row, m_row, residual_step, out_step, n, k, tokens, eps,
         BN, ROWS, KEPT, SHARES, IS_GATED, IS_SILU, HAS_NORM,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["tokens", "repeats", "eps", "offset"])
+def packed_linear_kernel(
+    p_x, p_norm, p_words, p_words_up, p_experts, p_bias, p_residual, p_out, p_room, p_arrived,
+    x_step, residual_step, out_step, words_step, high_at, scales_at, mins_at, supers_at, values_at,
+    n, k, tokens, repeats, eps, offset,
+    CODES: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, GROUP: tl.constexpr,
+    LIFT: tl.constexpr, SCALES: tl.constexpr, HAS_MINS: tl.constexpr, HAS_SUPERS: tl.constexpr,
+    IS_SILU: tl.constexpr, ROWS: tl.constexpr, KEPT: tl.constexpr, BN: tl.constexpr,
+    BK: tl.constexpr, SHARES: tl.constexpr, EVEN: tl.constexpr, STAGES: tl.constexpr,
+):  # fmt: skip
+    # Programs of other rows come next: they find the weight in the cache.
+    i_row, i_n, i_share = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    i_tile = i_row * tl.num_programs(1) + i_n
+    if p_experts is not None:
+        skipped = tl.load(p_experts + i_row).to(tl.int64) * words_step
+        p_words += skipped
+        if p_words_up is not None:
+            p_words_up += skipped
+        row_of_x, row_of_out = (i_row // repeats).to(tl.int64), i_row.to(tl.int64)
+    else:
+        row_of_x, row_of_out = i_row.to(tl.int64) * ROWS, i_row.to(tl.int64) * ROWS
+        tokens -= i_row * ROWS
+    p_x += row_of_x * x_step
+    p_out += row_of_out * out_step
+    if p_residual is not None:
+        p_residual += row_of_out * residual_step
+    packed_rows(
+        p_x, p_norm, p_words, p_words_up, p_bias, p_residual, p_out, p_room, p_arrived,
+        x_step, residual_step, out_step, high_at, scales_at, mins_at, supers_at, values_at,
+        i_n, i_tile, i_share, n, k, tokens, eps, offset,
+        CODES, LOW, HIGH, GROUP, LIFT, SCALES, HAS_MINS, HAS_SUPERS,
+        IS_SILU, ROWS, KEPT, BN, BK, SHARES, EVEN, STAGES,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kernels.mixed_planes import MixedPlanes
 from kernels.plane_format import places
 from kernels.triton.plane_tiles import LIFTS
 from kernels.weight_planes import PlaneWeight
@@ -26,6 +27,16 @@ def plane_arguments(weight: PlaneWeight) -> dict[str, object]:
         "SCALES": format.scales,
         "HAS_MINS": format.has_mins or format.scales in ("bytes_mins", "nibbles"),
         "HAS_SUPERS": format.has_supers,
+    }
+
+
+def mixed_arguments(weight: MixedPlanes) -> dict[str, object]:
+    """The same of both parts, and how many rows each has."""
+    below = {"n": weight.lower.shape[0], **plane_arguments(weight.lower)}
+    return {
+        "n": weight.upper.shape[0],
+        **plane_arguments(weight.upper),
+        **{f"{name}_{'BELOW' if name.isupper() else 'below'}": one for name, one in below.items()},
     }
 
 

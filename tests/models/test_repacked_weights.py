@@ -11,9 +11,10 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType
 
+from kernels.mixed_planes import MixedPlanes
 from kernels.plane_format import PLANE_FORMATS, places
 from kernels.quantized_weight import QuantizedWeight
-from kernels.weight_planes import PlaneWeight, can_repack
+from kernels.weight_planes import PlaneWeight, can_repack, empty_planes
 from models.decoder import Decoder
 from models.gguf_config import config_from_gguf
 from models.joined_weights import one_matrix
@@ -24,6 +25,7 @@ from tests.models.gguf_models import write_gguf
 from tests.models.hf_models import SIZES, hf_model, random_ids
 from tests.models.paged import run_whole
 
+CPU = torch.device("cpu")
 WIDE = {**SIZES, "hidden_size": 64, "intermediate_size": 96}
 
 
@@ -86,6 +88,18 @@ def test_joined_matrices_hold_the_rows_of_each(kind: str, tmp_path: Path) -> Non
     assert math.prod(whole.shape) == expected.numel()
 
 
+def test_two_types_are_joined_as_a_matrix_of_both() -> None:
+    q, k, v = (empty_planes(name, (2, 64), CPU) for name in ("Q4_0", "Q4_0", "Q8_0"))
+    v.data.fill_(7)
+    whole = one_matrix([q, k, v])
+    assert isinstance(whole, MixedPlanes)
+    assert [one.type_name for one in whole.parts] == ["Q4_0", "Q8_0"]
+    assert whole.shape == (6, 64)
+    assert torch.equal(whole.dequantize(), torch.cat([one.dequantize() for one in (q, k, v)]))
+
+
 def test_matrices_stored_differently_are_not_joined() -> None:
     packed = QuantizedWeight(torch.zeros(2, 34, dtype=torch.uint8), "Q8_0", (2, 32))
     assert one_matrix([torch.zeros(2, 32), packed]) is None
+    three = [empty_planes(name, (2, 64), CPU) for name in ("Q4_0", "Q5_0", "Q8_0")]
+    assert one_matrix([*three]) is None

@@ -67,12 +67,12 @@ def integers(*shape: int) -> Tensor:
 def decoder(
     config: ModelConfig,
     capability: tuple[int, int] = (9, 0),
-    matrix: Callable[[tuple[int, ...]], Matrix] | None = None,
+    matrix: Callable[[str, tuple[int, ...]], Matrix] | None = None,
     mode: str = "auto",
 ) -> Decoder:
-    """`matrix`: makes a layer's matrices of their shapes; plain bf16 by default."""
+    """`matrix`: makes a layer's matrices of their names and shapes; plain bf16 by default."""
     slots: dict[Any, Matrix] = {
-        slot: matrix(shape)
+        slot: matrix(slot.field, shape)
         if matrix and len(shape) > 1 and slot.layer is not None
         else empty(*shape)
         for slot, shape in parameter_shapes(config).items()

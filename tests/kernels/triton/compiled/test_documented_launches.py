@@ -35,7 +35,9 @@ def documented() -> dict[str, list[str]]:
 def test_a_layer_launches_what_is_written(name: str) -> None:
     kind, new = PASSES[name]
     is_packed = kind != "bf16"
-    matrix = (lambda shape: empty_planes(kind, shape, torch.device("meta"))) if is_packed else None
+    matrix = (
+        (lambda name, shape: empty_planes(kind, shape, torch.device("meta"))) if is_packed else None
+    )
     model = decoder(CONFIG, matrix=matrix)
     room = model.workspace(sum(new), 1).part(sum(new), 1)
     with dry_run(90) as launches:

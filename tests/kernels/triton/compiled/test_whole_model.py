@@ -29,8 +29,9 @@ ATTENTION = ["store_qkv_kernel", "decode_attention_kernel", "merge_kernel"]
 LINEAR = {"bf16": "dense_linear_kernel", "Q4_K": "packed_linear_kernel"}
 
 
-def planes(name: str) -> Callable[[tuple[int, ...]], Matrix]:
-    return lambda shape: empty_planes(name, shape, torch.device("meta"))
+def planes(kind: str, **others: str) -> Callable[[str, tuple[int, ...]], Matrix]:
+    """`others`: of some matrices, by their names."""
+    return lambda name, shape: empty_planes(others.get(name, kind), shape, torch.device("meta"))
 
 
 def launched(
@@ -59,6 +60,23 @@ def test_a_decode_step_is_seven_launches_a_layer(kind: str, kv: str) -> None:
     assert [one.name for one in launches] == wanted
     assert not taken
     assert not model.missing_kernels(pools(CONFIG, kv), CONFIG.vocab_size)
+
+
+@pytest.mark.parametrize("others", [{"v": "Q6_K", "down": "Q6_K"}, {"k": "Q8_0", "v": "Q8_0"}])
+def test_files_of_mixed_types_take_no_more(others: dict[str, str]) -> None:
+    """As Q4_K_M files are: v and down in more bits than the others."""
+    model = decoder(CONFIG, matrix=planes("Q4_K", **others))
+    linear = LINEAR["Q4_K"]
+    layer = ["mixed_linear_kernel", *ATTENTION, linear, linear, linear]
+    launches, taken = launched(model, CONFIG, [1, 1, 1, 1], "q8", 4)
+    wanted = ["embed_kernel", *layer * 2, "norm_rows_kernel", "dense_linear_kernel"]
+    assert [one.name for one in launches] == wanted
+    assert not taken
+    assert not model.missing_kernels(pools(CONFIG, "q8"), CONFIG.vocab_size)
+    launches, taken = launched(model, CONFIG, [64], "q8", 1)
+    names = [one.name for one in launches]
+    assert names[1:5] == ["norm_rows_kernel", *["plane_matrix_kernel"] * 2, "store_qkv_kernel"]
+    assert not taken
 
 
 def test_norms_after_the_blocks_are_a_launch_each() -> None:
