@@ -35,7 +35,7 @@ def jobs(points: Iterable[Point]) -> list[Job]:
 
 
 def compile_job(job: Job, architecture: int) -> list[str]:
-    """Names of the kernels that a pass launches."""
+    """Names of the kernels that a pass launches, recorded and plain."""
     import torch
 
     from kernels.weight_planes import empty_planes
@@ -61,7 +61,10 @@ def compile_job(job: Job, architecture: int) -> list[str]:
     pools = meta_model.pools(config, job.kv)
     with dry_run(architecture) as launches:
         room = model.workspace(job.tokens, 1).part(job.tokens, 1)
-        model.forward(meta_model.step(config, [job.tokens], 1), pools, room=room)
+        recorded = meta_model.step(config, [job.tokens], 1)
+        # Where nothing is recorded, no token was chosen before.
+        for given in (recorded, replace(recorded, chosen=None)):
+            model.forward(given, pools, room=room)
     return [one.name for one in launches]
 
 
