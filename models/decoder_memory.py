@@ -75,7 +75,7 @@ def compute_bytes(
     `value_bytes`: of an activation. `packed`: block types of weights that stay in their file's
     blocks; the matrix that is being used is decoded to float32.
     """
-    angles = size.rows * config.rotary_size * FLOAT32 * _rope_count(config)
+    angles = size.rows * config.rotary_size * FLOAT32 * rope_count(config)
     # Of the residual stream's width live: the layer's input, and in the feed-forward network its
     # norm.
     residual = size.rows * config.hidden * value_bytes
@@ -91,7 +91,7 @@ def workspace_bytes(config: ModelConfig, tokens: int, wanted: int, value_bytes: 
     """Of `models/workspace.py`."""
     heads, size = config.heads, config.head_size
     width = 3 * config.hidden + config.feed_forward + (3 * heads + 2 * config.kv_heads) * size
-    angles = 3 * _rope_count(config) * (config.rotary_size // 2) * FLOAT32
+    angles = 3 * rope_count(config) * (config.rotary_size // 2) * FLOAT32
     row = config.hidden * value_bytes + config.vocab_size * FLOAT32
     return tokens * (width * value_bytes + angles) + wanted * row
 
@@ -175,5 +175,6 @@ def _decoding(config: ModelConfig, value_bytes: int, types: Collection[str]) -> 
     return found
 
 
-def _rope_count(config: ModelConfig) -> int:
+def rope_count(config: ModelConfig) -> int:
+    """Different ones of the layers."""
     return len({(layer.rope_base, layer.rope_scaling) for layer in config.layers if layer.has_rope})

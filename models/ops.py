@@ -83,6 +83,11 @@ class Ops:
         """What was chosen, as weights are known by their ids and some of them are gone."""
         self._choices.clear()
 
+    def settle(self) -> None:
+        """Give back rooms that later ones have outgrown; nothing may have been recorded in them."""
+        self.forget()
+        self._works, self._rooms = self._works[-1:], self._rooms[-1:]
+
     def embed(
         self,
         tokens: Tensor,

@@ -6,9 +6,11 @@ import pytest
 
 from engine.backends.torch_paged.held import Span
 from engine.backends.torch_paged.kv_types import KV_TYPES, kv_format
+from engine.backends.torch_paged.planning import kernel_compute
 from engine.backends.torch_paged.settings import PagedSettings
 from engine.backends.torch_paged.sizes import block_counts, demand
 from engine.errors import OutOfMemory, UsageError
+from tests.engine.tiny_decoders import tiny_config
 
 TURING, AMPERE, ADA, HOPPER = (7, 5), (8, 0), (8, 9), (9, 0)
 
@@ -73,3 +75,10 @@ def test_every_group_gets_between_what_one_needs_and_what_all_can_use(
             assert one.least <= count <= one.most
     with pytest.raises(OutOfMemory, match=f"{ctx} tokens"):
         block_counts(spans, sizes, settings(ctx, least - 1))
+
+
+def test_what_kernels_take_does_not_grow_with_the_context() -> None:
+    """Keys and values are read where they lie."""
+    config = tiny_config("full", 64)
+    at = [kernel_compute(config, settings(ctx, 1 << 30), False) for ctx in (4096, 131_072)]
+    assert at[0] == at[1]

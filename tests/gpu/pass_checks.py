@@ -8,19 +8,17 @@ from dataclasses import fields, replace
 import torch
 from torch import Tensor
 
+from engine.backends.base import Row
+from engine.backends.torch_paged.backend import TorchPagedBackend
 from engine.backends.torch_paged.held import Span
-from engine.backends.torch_paged.pass_kinds import (
-    MOST_CHECKED,
-    RECORDED_TOKENS,
-    PassKind,
-    all_kinds,
-)
+from engine.backends.torch_paged.pass_kinds import PassKind
+from engine.backends.torch_paged.planning import kernel_compute
 from engine.backends.torch_paged.settings import PagedSettings
 from engine.backends.torch_paged.sizes import block_counts
 from kernels.linear import Weight
 from models.config import ModelConfig
 from models.decoder import Decoder
-from models.decoder_memory import PassSize, compute_bytes, weights_bytes, workspace_bytes
+from models.decoder_memory import weights_bytes
 from models.kv_groups import kv_layouts
 from models.ops import KernelSettings
 from models.weights import Weights
@@ -63,25 +61,31 @@ def replayed(rig: Rig, weights: str, kv: str) -> float:
 
 
 def memory(rig: Rig, config: ModelConfig, ctx: int, rows: int = 2048) -> dict[str, float]:
-    """Bytes that a plan predicts for weights, keys and values and the largest pass, and, on a
+    """Bytes that a plan predicts for a backend of plain weights that has read a prompt, and, on a
     device, what was taken at most.
     """
     rig.forget()
-    settings = PagedSettings(ctx, 2**40, config.vocab_size, max_sequences=1, max_rows=rows)
+    settings = PagedSettings(
+        ctx,
+        2**40,
+        config.vocab_size,
+        device=rig.device.type,
+        dtype="bfloat16",
+        max_sequences=1,
+        max_rows=rows,
+        records=rig.is_gpu,
+    )
     (layout,) = kv_layouts(config, "bf16")
     (blocks,) = block_counts([Span(None, settings.block)], [layout.record_bytes], settings)
-    kinds = tuple(all_kinds(1, rows, settings.spare))
-    sizes = weights_bytes(config, BF16_BYTES), blocks * layout.record_bytes
-    static = workspace_bytes(config, RECORDED_TOKENS, MOST_CHECKED, BF16_BYTES)
-    computed = compute_bytes(config, PassSize(rows, 1, ctx), BF16_BYTES, "bf16")
-    predicted = float(sum(sizes) + static + computed)
+    predicted = float(weights_bytes(config, BF16_BYTES) + blocks * layout.record_bytes)
+    predicted += kernel_compute(config, settings, is_packed=False)
     before = 0
     if rig.is_gpu:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-    capacity = (blocks - 2) * settings.block
-    held = Conversation(rig, synthetic.decoder(rig, config, "bf16"), "bf16", capacity, kinds)
-    held.read(ctx - rows, rows)
+    backend = TorchPagedBackend(synthetic.decoder(rig, config, "bf16"), config, settings)
+    backend.warm_up(lambda done, total: True)
+    backend.forward([Row(0, 0, tuple(place % 256 for place in range(rows)), True)])
     if not rig.is_gpu:
         return {"predicted_bytes": predicted}
     taken = float(torch.cuda.max_memory_allocated() - before)

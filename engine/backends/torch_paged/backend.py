@@ -7,6 +7,7 @@ they meet the bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -17,7 +18,7 @@ from engine.backends.torch_paged import parked_state
 from engine.backends.torch_paged.batch import model_input, score_places
 from engine.backends.torch_paged.block_tables import BlockTables
 from engine.backends.torch_paged.download import Download
-from engine.backends.torch_paged.held import Held, Span
+from engine.backends.torch_paged.held import Held, Run, Span
 from engine.backends.torch_paged.interruption import Interruption
 from engine.backends.torch_paged.kernel_notices import kernel_notices
 from engine.backends.torch_paged.kv_types import kv_format
@@ -28,6 +29,7 @@ from engine.backends.torch_paged.scores import ChosenTensorScores, TensorScores
 from engine.backends.torch_paged.self_test import require_q4
 from engine.backends.torch_paged.settings import PagedSettings
 from engine.backends.torch_paged.sizes import block_counts
+from engine.backends.torch_paged.static_input import NO_SLOT
 from engine.errors import Interrupted, OutOfMemory, OutOfRoom
 from models.candidates import CandidateChooser
 from models.config import ModelConfig
@@ -97,7 +99,9 @@ class TorchPagedBackend:
         )
 
     def warm_up(self, goes_on: Callable[[int, int], bool]) -> None:
-        """Record the usual passes; `goes_on` is told how many are done and how many there are.
+        """Run the largest passes once, and record the usual ones: no kernel is compiled and no room
+        taken in front of a person who waits. `goes_on` is told how much is done and how much there
+        is.
 
         Raises LoadingStopped where it says no.
         """
@@ -119,11 +123,36 @@ class TorchPagedBackend:
             kinds = [one for one in kinds if why(one.tokens, one.new, self._pools) is None]
         if not kinds:
             return None
+        largest = self._largest()
+        total = len(largest) + len(kinds)
+        for done, rows in enumerate(largest):
+            if not goes_on(done, total):
+                raise LoadingStopped("Loading was stopped.")
+            self._run_empty(rows)
+        decoder.ops.settle()
         place = settings.ctx, kinds, settings.vocab_size, self._device
         passes = RecordedPasses(decoder, self._pools, self._tables.spans, *place)
-        if not passes.record(goes_on):
+        if not passes.record(lambda done, _: goes_on(len(largest) + done, total)):
             raise LoadingStopped("Loading was stopped.")
         return passes
+
+    def _largest(self) -> list[list[Row]]:
+        """A prompt beside answers, and drafts."""
+        settings, count = self.settings, self.settings.max_sequences
+        answers = [Row(n, 0, (0,), True) for n in range(count - 1)]
+        prompt = Row(count - 1, 0, (0,) * max(settings.max_rows - count + 1, 1), True)
+        drafts = (0,) * (1 + settings.spare // count)
+        return [[*answers, prompt], [Row(n, 0, drafts, True, True) for n in range(count)]]
+
+    def _run_empty(self, rows: Sequence[Row]) -> None:
+        """A pass that writes nothing, and reads what lies in the sentinel block."""
+        spans = self._tables.spans
+        runs = [tuple(Run(0, [0] * span.end(len(row.ids))) for span in spans) for row in rows]
+        given = model_input(rows, [Held(0, one) for one in runs], spans, self._device)
+        slots = tuple(torch.full_like(one, NO_SLOT) for one in given.slots)
+        logits = self._decoder.forward(replace(given, slots=slots), self._pools)
+        if self._chooser.is_kernel:
+            self._chooser.choose(logits)
 
     # ---- facts
 

@@ -16,6 +16,13 @@ from engine.backends.torch_paged.settings import MAX_ROWS, PagedSettings
 from engine.backends.torch_paged.sizes import block_counts, demand
 from models.config import ModelConfig
 from models.decoder_memory import PassSize, compute_bytes, workspace_bytes
+from models.kernel_memory import (
+    VALUE_BYTES,
+    has_kernels,
+    kept_bytes,
+    pass_bytes,
+    recorded_bytes,
+)
 from models.kv_groups import kv_groups, kv_layouts
 from models.memory import (
     DEFAULT_LIMIT,
@@ -34,6 +41,8 @@ GPU_SHARE = 0.9
 """Of the device's free memory; the rest is for the driver and for other programs."""
 CPU_ROWS = 520
 """Tokens of one pass on a CPU: a piece of a prompt, and a row for each other sequence."""
+VENDOR_BYTES = 32 << 20
+"""Working room of the vendor's products, which PyTorch takes at the first of them."""
 _STEP = 256
 _CPU_SEQUENCES = 2
 """Sequences of full length that a pool on a CPU is made for: nobody is meant to chat there."""
@@ -119,6 +128,18 @@ def plan_paged(
     return sizer.plan(ctx, reason)
 
 
+def kernel_compute(config: ModelConfig, settings: PagedSettings, is_packed: bool) -> int:
+    """Bytes that a backend with kernels takes beside weights and KV, once it is warm."""
+    sequences = settings.max_sequences
+    drafts = sequences + settings.spare
+    reading = PassSize(settings.max_rows, sequences, settings.ctx)
+    drafting = PassSize(drafts, drafts, settings.ctx)
+    kept = workspace_bytes(config, RECORDED_TOKENS, MOST_CHECKED, VALUE_BYTES)
+    kept += kept_bytes(config, reading, drafting, sequences, is_packed)
+    kept += recorded_bytes(config, MOST_CHECKED, is_packed) + VENDOR_BYTES
+    return kept + max(pass_bytes(config, size, is_packed) for size in (reading, drafting))
+
+
 class _Sizer:
     def __init__(
         self,
@@ -170,6 +191,8 @@ class _Sizer:
         static = 0
         if self._settings.records:
             static = workspace_bytes(self._config, RECORDED_TOKENS, MOST_CHECKED, value_bytes)
+            if has_kernels(self._config):
+                return kernel_compute(self._config, self._settings, bool(self._packed))
         return static + max(
             compute_bytes(self._config, size, value_bytes, self._kv, self._packed)
             for size in (reading, drafting)

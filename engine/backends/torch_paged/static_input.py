@@ -27,7 +27,8 @@ Integers = npt.NDArray[np.int64]
 
 _ALIGNED = 2
 """Parts begin at multiples of 16 bytes, so that kernels need one variant."""
-_NO_SLOT = -1
+NO_SLOT = -1
+"""Of a token whose keys and values are not written."""
 _NOTHING = Run()
 
 
@@ -114,7 +115,7 @@ class StaticInput:
                 self._fill_line(group, index, run)
             lines = self._tables[group]
             at = [index for index, row in enumerate(rows) for _ in row.ids]
-            _put(self._slots[group], _slots(lines, at, places, span), kind.tokens, rest=_NO_SLOT)
+            _put(self._slots[group], _slots(lines, at, places, span), kind.tokens, rest=NO_SLOT)
         self._upload.start()
 
     def _fill_line(self, group: int, index: int, run: Run) -> None:
