@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from app.errors import file_error
 from app.knowledge.index import Index
@@ -14,18 +15,31 @@ from app.knowledge.stored import StoredChunk
 
 
 def export(index: Index, path: Path) -> None:
-    """Replaces the file when all is written; StorageError where that fails."""
-    new = path.with_name(path.name + ".part")
+    """Replaces a file when all is written; a pipe or a device is written to. StorageError where
+    that fails.
+    """
+    path = Path(os.path.realpath(path))
     try:
-        descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            for line in exported(index):
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        new.replace(path)
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="\n") as file:
+                write(index, file)
+            return
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+        new = Path(name)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+                write(index, file)
+            new.replace(path)
+        finally:
+            new.unlink(missing_ok=True)
     except OSError as error:
-        raise file_error(error, path) from error
-    finally:
-        new.unlink(missing_ok=True)
+        # The temporary file's name would say nothing to a person.
+        raise file_error(OSError(error.errno, error.strerror), path) from error
+
+
+def write(index: Index, file: TextIO) -> None:
+    for line in exported(index):
+        file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def exported(index: Index) -> Iterator[dict[str, Any]]:

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from app.errors import Busy, DiskFull, StorageError
 from app.knowledge import base as base_module
-from app.knowledge import embedding, schema
+from app.knowledge import embedding, export, schema
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import (
@@ -385,6 +388,42 @@ def test_an_export_holds_every_chunk_once(
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert sorted(line["name"] for line in lines) == sorted(path.name for path in docs.iterdir())
     assert all(line["text"].startswith("# Note") and line["first_line"] == 1 for line in lines)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_an_export_into_a_pipe_is_read_at_its_other_end(
+    bases: KnowledgeBases, docs: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "link"
+    os.mkfifo(tmp_path / "pipe")
+    out.symlink_to(tmp_path / "pipe")
+    with bases.create("work", [docs]) as base:
+        base.sync()
+        with subprocess.Popen(["cat", out], stdout=subprocess.PIPE) as reader:
+            base.export(out)
+            assert reader.stdout is not None
+            assert len(reader.stdout.read().splitlines()) == 30
+    assert (tmp_path / "pipe").is_fifo()
+    assert out.is_symlink()
+
+
+def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
+    bases: KnowledgeBases, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "old.jsonl").write_text("old")
+    with bases.create("work", [docs]) as base:
+        monkeypatch.setattr(export, "exported", failing)
+        with pytest.raises(StorageError, match="disk is full"):
+            base.export(folder / "old.jsonl")
+    assert [path.name for path in folder.iterdir()] == ["old.jsonl"]
+    assert (folder / "old.jsonl").read_text() == "old"
+
+
+def failing(index: object) -> Iterator[dict[str, str]]:
+    yield {"text": "x"}
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def test_removing_what_was_synced_leaves_no_word_of_it(index_file: Path, docs: Path) -> None:
