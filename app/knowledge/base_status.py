@@ -28,6 +28,7 @@ def status(
         files, indexed = connection.execute(COUNTS).fetchone()
         (synced,) = connection.execute("SELECT synced FROM meta").fetchone()
         missing = connection.execute("SELECT path FROM roots WHERE is_missing").fetchall()
+    embedded, used_rows = index.vector_counts
     return Status(
         name=name,
         roots=tuple(roots),
@@ -35,19 +36,13 @@ def status(
         files=files,
         indexed_files=indexed,
         chunks=index.chunk_count,
-        embedded_chunks=len(index.vector_slots()),
+        embedded_chunks=embedded,
         embedder=index.embedder,
         index_bytes=size_of(index.folder),
         is_syncing=is_syncing,
         synced=synced,
-        vector_search=None if vectors is None else vectors.search_way(used_rows(index)),
+        vector_search=None if vectors is None else vectors.search_way(used_rows),
     )
-
-
-def used_rows(index: Index) -> int:
-    """Texts with a vector; equal ones are told apart only where their number matters."""
-    chunks = len(index.vector_slots())
-    return chunks if chunks <= index.exact_rows else len(index.row_table().used)
 
 
 def files(index: Index, unfinished: bool = False) -> list[FileState]:

@@ -85,11 +85,11 @@ class Meaning:
         cosines = {
             chunk_id: float(cosine)
             for row, cosine in zip(places, found, strict=True)
-            for chunk_id in self.rows.chunks_of[int(row)]
+            for chunk_id in self.rows.chunks_of(int(row))
         }
-        row_of = self.rows.row_of
-        known = [each for each in others if each not in cosines and each in row_of]
-        further = self.vectors.read([row_of[each] for each in known]) @ vector
+        places_of = {each: self.rows.row_of(each) for each in others if each not in cosines}
+        known = {each: row for each, row in places_of.items() if row is not None}
+        further = self.vectors.read([*known.values()]) @ vector
         cosines.update(zip(known, map(float, further), strict=True))
         return {each: self._stretched(cosine) for each, cosine in cosines.items()}
 
@@ -112,7 +112,7 @@ def meaning_for(
     if not speaks(embedder, query):
         return None
     rows = index.row_table()
-    if len(rows.row_of) < COMPLETE * index.chunk_count:
+    if len(rows) < COMPLETE * index.chunk_count:
         return None
     return Meaning(vectors, embedder, rows, background if background > HIGH_BACKGROUND else 0.0)
 

@@ -140,7 +140,16 @@ class Index:
         used = self.vector_set
         if used is None:
             return {}
-        return self._remembered("slots", lambda reads: vector_table.slots(reads, used.id))
+        with self.read() as connection:
+            return dict(vector_table.slots(connection, used.id))
+
+    @property
+    def vector_counts(self) -> tuple[int, int]:
+        """Chunks with a vector in use, and rows that they stand in: equal texts share one."""
+        used = self.vector_set
+        if used is None:
+            return 0, 0
+        return self._remembered("counts", lambda reads: vector_table.counts(reads, used.id))
 
     def row_table(self) -> RowTable:
         """The same, as a search needs it; kept until the index changes."""

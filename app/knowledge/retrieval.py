@@ -124,7 +124,7 @@ def judged(index: SearchIndex, meaning: Meaning | None, query: str) -> dict[int,
 def in_words(searches: Sequence[Search], index: SearchIndex, vectors: VectorTable | None) -> str:
     if any(each.by_meaning for each in searches):
         return "by their words and their meaning"
-    known = len(index.row_table().row_of) if vectors is not None else 0
+    known = len(index.row_table()) if vectors is not None else 0
     if 0 < known < COMPLETE * index.chunk_count:
         return f"by their words; the meaning of {known:,} is known so far"
     return "by their words"

@@ -20,6 +20,9 @@ SELECT min(id) FROM chunks WHERE NOT EXISTS
 GROUP BY key"""
 
 
+WITH_VECTOR = "FROM chunks JOIN vectors ON vectors.key = chunks.key WHERE set_id = ?"
+
+
 @dataclass(frozen=True, slots=True)
 class VectorSet:
     """The vectors of one embedder."""
@@ -119,8 +122,15 @@ def put_rows(
     )
 
 
-def slots(connection: sqlite3.Connection, set_id: int) -> dict[int, int]:
-    """Chunk id to row."""
-    query = """SELECT chunks.id, row FROM chunks JOIN vectors ON vectors.key = chunks.key
-        WHERE set_id = ?"""
-    return dict(connection.execute(query, (set_id,)).fetchall())
+def slots(connection: sqlite3.Connection, set_id: int) -> Iterator[tuple[int, int]]:
+    """Chunk ids and their rows."""
+    query = f"SELECT chunks.id, row {WITH_VECTOR}"
+    return connection.execute(query, (set_id,))
+
+
+def counts(connection: sqlite3.Connection, set_id: int) -> tuple[int, int]:
+    """Chunks with a vector, and rows that they stand in."""
+    query = f"""SELECT (SELECT count(*) {WITH_VECTOR}),
+        (SELECT count(*) FROM vectors WHERE set_id = ?)"""
+    chunks, rows = connection.execute(query, (set_id, set_id)).fetchone()
+    return int(chunks), int(rows)

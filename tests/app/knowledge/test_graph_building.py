@@ -223,7 +223,7 @@ def nearest(base: KnowledgeBase, text: str) -> str:
     assert vectors is not None
     found, cosines = vectors.search(HashEmbedder().embed_query(text), 1, rows.used)
     assert cosines[0] == pytest.approx(1, abs=1e-5)
-    (chunk_id, *_) = rows.chunks_of[int(found[0])]
+    (chunk_id, *_) = rows.chunks_of(int(found[0]))
     return base.index.chunk([chunk_id])[0].name
 
 
