@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -72,6 +73,19 @@ class Rig:
 
     def deltas(self, request_id: str) -> list[Delta]:
         return [e for e in self.events if isinstance(e, Delta) and e.request_id == request_id]
+
+
+def checked_step(rig: Rig) -> None:
+    """A step; what is kept afterwards was forwarded and sampled."""
+    rig.step()
+    for entry in rig.engine.cache.entries:
+        if entry.state.number is not None:
+            assert rig.backend.ids(entry.state.number) == entry.ids.tolist()
+
+
+def untimed(result: Result) -> Result:
+    """What must be equal."""
+    return dataclasses.replace(result, timings=type(result.timings)())
 
 
 def ask(

@@ -18,7 +18,7 @@ from engine.backends.scripted_vocabulary import END
 from engine.config import EngineConfig
 from engine.events import Delta, Failed, Result
 from engine.request import Request, Sampling
-from tests.engine.engine_runs import GREEDY, Rig, ask
+from tests.engine.engine_runs import GREEDY, Rig, ask, checked_step, untimed
 
 WARM = Sampling(temperature=0.9, top_k=40, top_p=0.95, min_p=0.02, seed=5)
 NUCLEUS = dataclasses.replace(WARM, top_k=0)
@@ -38,23 +38,11 @@ def followers(backend: ScriptedBackend) -> list[Row]:
     return [row for rows in backend.forwards for row in rows if row.follows]
 
 
-def untimed(result: Result) -> Result:
-    return dataclasses.replace(result, timings=type(result.timings)())
-
-
-def step(rig: Rig) -> None:
-    """What is kept afterwards was sampled and forwarded."""
-    rig.step()
-    for entry in rig.engine.cache.entries:
-        if entry.state.number is not None:
-            assert rig.backend.ids(entry.state.number) == entry.ids.tolist()
-
-
 def run(rig: Rig, *requests: Request) -> list[Result]:
     for request in requests:
         rig.engine.submit(request)
     while rig.engine.busy:
-        step(rig)
+        checked_step(rig)
     return [untimed(rig.result(request.request_id)) for request in requests]
 
 
@@ -151,7 +139,7 @@ def test_scores_that_are_not_finite_end_only_their_answer() -> None:
         rig = rig_of(most, faults=faults)
         rig.engine.submit(ask("a", b"hello", 12))
         while rig.engine.busy:
-            step(rig)
+            checked_step(rig)
         failed = rig.failure("a")
         assert failed.result is not None
         assert len(failed.result.token_ids) == 4
@@ -179,7 +167,7 @@ def running(rig: Rig, tokens: int = 30) -> None:
     """One answer that streams, the next pass in flight."""
     rig.engine.submit(ask("a", b"hello", tokens))
     while len(rig.deltas("a")) < 4:
-        step(rig)
+        checked_step(rig)
     assert bool(followers(rig.backend)) == bool(rig.backend.facts.max_choice)
 
 
@@ -188,10 +176,10 @@ def test_a_new_question_is_taken_in_at_once() -> None:
     for one in (rig, plain):
         running(one)
         one.engine.submit(ask("b", b"and another one", 6, conversation="b"))
-        step(one)
+        checked_step(one)
         assert any(type(event).__name__ == "Started" for event in one.events[-1:])
         while one.engine.busy:
-            step(one)
+            checked_step(one)
     for name in ("a", "b"):
         assert untimed(rig.result(name)) == untimed(plain.result(name))
 
@@ -202,7 +190,7 @@ def test_a_cancelled_answer_keeps_what_was_told() -> None:
     told = [token for delta in rig.deltas("a") for token in delta.ids]
     rig.engine.cancel("a")
     while rig.engine.busy:
-        step(rig)
+        checked_step(rig)
     result = rig.result("a")
     assert result.finish_reason == "cancelled"
     assert list(result.token_ids) == told
@@ -215,7 +203,7 @@ def test_a_dropped_conversation_leaves_nothing() -> None:
     rig.engine.drop("chat")
     rig.engine.validate(rig.backend.length)
     while rig.engine.busy:
-        step(rig)
+        checked_step(rig)
     assert not rig.engine.cache.entries
     assert all(rig.backend.length(number) == 0 for number in range(8))
 
@@ -272,9 +260,9 @@ def test_answers_are_those_of_an_engine_that_waits(data: st.DataObject) -> None:
             rig.engine.submit(request)
             for _ in range(pause):
                 if rig.engine.busy:
-                    step(rig)
+                    checked_step(rig)
         while rig.engine.busy:
-            step(rig)
+            checked_step(rig)
         assert not [event for event in rig.events if isinstance(event, Failed)]
     for request in asked:
         one, other = (rig.result(request.request_id) for rig in rigs)

@@ -20,7 +20,7 @@ from engine.drafts import LENGTHS
 from engine.events import Failed, Finished, Result
 from engine.request import Limits, Request, Sampling
 from engine.stats import EngineStats
-from tests.engine.engine_runs import GREEDY, Clock, Rig, ask
+from tests.engine.engine_runs import GREEDY, Clock, Rig, ask, checked_step, untimed
 
 PLAIN = EngineConfig(speculate=False)
 PASSAGE = bytes(range(100, 200))
@@ -40,25 +40,12 @@ def rig_of(kind: str = "any length", config: EngineConfig | None = None, **optio
     return Rig(scripted_backend(**KINDS[kind], **options), config or EngineConfig())
 
 
-def checked_step(rig: Rig) -> None:
-    """A step; what is kept afterwards was forwarded and sampled."""
-    rig.step()
-    for entry in rig.engine.cache.entries:
-        if entry.state.number is not None:
-            assert rig.backend.ids(entry.state.number) == entry.ids.tolist()
-
-
 def run(rig: Rig, *requests: Request) -> list[Result]:
     for request in requests:
         rig.engine.submit(request)
     while rig.engine.busy:
         checked_step(rig)
     return [rig.result(request.request_id) for request in requests]
-
-
-def untimed(result: Result) -> Result:
-    """What must be equal."""
-    return dataclasses.replace(result, timings=type(result.timings)())
 
 
 def drafted(backend: ScriptedBackend) -> list[tuple[int, ...]]:
