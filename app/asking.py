@@ -7,7 +7,7 @@ writes the documents to the question's row and no other.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from app.attached import Attachment
 from app.attached_text import AttachedText
 from app.grounding import Found, Grounding, Searching, cited_passages
+from app.knowledge.candidates import speaks
 from app.knowledge.followup import MOST_TOKENS, cleaned, instruction, is_followup, rare_terms
 from app.knowledge.readings import note_reading
 from app.pinning import pinned_name, pinning, with_reading
@@ -104,10 +105,18 @@ class Asking:
         pin_s = time.monotonic() - started
         if running.cancelled.is_set():
             return
-        for event in self.client.submit(question.submit):
+        for event in self._submitted(question.submit):
             if pin is not None and isinstance(event, Finished):
                 event = replace(event, result=with_reading(event.result, pin, pin_s))
             yield event
+
+    def _submitted(self, submit: Submit) -> Iterator[Event]:
+        """The engine's work; nothing is embedded meanwhile."""
+        self.knowledge.pause()
+        try:
+            yield from self.client.submit(submit)
+        finally:
+            self.knowledge.resume()
 
     def _pin(
         self, question: Question, sources: Sources
@@ -121,7 +130,7 @@ class Asking:
             note_reading(self.knowledge.get(sources.base).folder, name)
         pin = pinning(question.submit, sources, name)
         with self.requests.running(pin.request_id, question.chat.id):
-            for event in self.client.submit(pin):
+            for event in self._submitted(pin):
                 if isinstance(event, Finished):
                     return event.result
                 if isinstance(event, (Started, PromptProgress)):
@@ -151,6 +160,7 @@ class Asking:
             reads_all=question.settings.read_all,
             is_attached=is_attached,
             is_later=is_attached and not question.attached,
+            learning=lambda seconds: self._learning(question, running, seconds),
         )
         return (yield from grounding.sources(question.text, history))
 
@@ -165,6 +175,18 @@ class Asking:
             return self.knowledge.get(question.kb), False
         is_about_text = any(one.sources and not one.sources.base for one in history)
         return (self.collections.get(chat_id), True) if is_about_text else (None, False)
+
+    def _learning(
+        self, question: Question, running: Running, seconds: float
+    ) -> Iterator[Searching]:
+        """Until the meaning of attached text is learnt, where it can judge such a question."""
+        embedder = self.knowledge.all.embedder
+        if embedder is None or not speaks(embedder, question.text):
+            return
+        for progress in self.collections.learning(question.chat.id, seconds):
+            if running.cancelled.is_set():
+                return
+            yield Searching("learning what the text means", progress.done, progress.total)
 
     def _also(
         self, question: Question, history: Sequence[Message], running: Running
@@ -221,7 +243,7 @@ class Asking:
             stop_after=None,
         )
         with suppress(LocalchatError), self.requests.running(submit.request_id, question.chat.id):
-            for event in self.client.submit(submit):
+            for event in self._submitted(submit):
                 if isinstance(event, Finished):
                     return event.result
                 if isinstance(event, Failed):

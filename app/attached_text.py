@@ -10,15 +10,18 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.attached import Attachment
+from app.learning import Learning
 from app.paths import make_folder
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
+    from app.knowledge.embedder import Embedder
+    from app.knowledge.states import SyncProgress
 
 MIDDLE = "-localchat-"
 """Of a folder's name; before it stands the process that made it."""
@@ -29,31 +32,53 @@ MEMORY = Path("/dev/shm")
 class AttachedText:
     """The bases of one session. Close it."""
 
-    def __init__(self, cache: Path, private: bool) -> None:
+    def __init__(
+        self, cache: Path, private: bool, embedder: Callable[[], Embedder | None] = lambda: None
+    ) -> None:
+        """`embedder`: what learns the meaning of texts, asked for when there is one."""
         self._home = cache / "attached"
         self._private = private
+        self._embedder = embedder
         self._bases: dict[int, KnowledgeBase] = {}
+        self._learning: dict[int, Learning] = {}
         self._folders: list[Path] = []
         # Also where a program ends without closing it.
         weakref.finalize(self, remove, self._folders)
 
     def make(self, chat_id: int, attached: Sequence[Attachment]) -> KnowledgeBase:
-        """Searchable by words on return; it takes the place of the chat's older text."""
+        """Searchable by words on return, and by meaning when that is learnt; it takes the place of
+        the chat's older text.
+        """
         from app.knowledge.base import KnowledgeBase
 
+        self._learning.pop(chat_id, None)
         if (old := self._bases.pop(chat_id, None)) is not None:
             old.close()
         folder = self._new_folder()
         texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
-        self._bases[chat_id] = base = KnowledgeBase.temporary(folder, texts)
+        embedder = self._embedder()
+        self._bases[chat_id] = base = KnowledgeBase.temporary(folder, texts, embedder)
         base.sync(lexical_only=True)
+        if embedder is not None:
+            self._learning[chat_id] = Learning(base)
         return base
+
+    def learning(self, chat_id: int, seconds: float) -> Iterator[SyncProgress]:
+        """Until a chat's text is known, or will not be so many seconds after it came."""
+        if (learning := self._learning.get(chat_id)) is not None:
+            yield from learning.wait(seconds)
+
+    def progress(self, chat_id: int) -> SyncProgress | None:
+        """Of the learning of a chat's text; None: there is nothing to do."""
+        learning = self._learning.get(chat_id)
+        return None if learning is None else learning.progress
 
     def get(self, chat_id: int) -> KnowledgeBase | None:
         return self._bases.get(chat_id)
 
     def close(self) -> None:
         """Nothing is left; more may be made."""
+        self._learning.clear()
         for base in self._bases.values():
             base.close()
         self._bases.clear()

@@ -5,7 +5,7 @@ It knows conversations and knowledge bases. The model is asked through the funct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ PARTS_ONLY = (
     "The question is about all of the documents, but only {read} of {total} passages found were "
     "read."
 )
+A_MOMENT_S, LEARNING_S = 2.0, 60.0
 READ_ALL = "The documents were read whole, in {count} parts."
 READ_SOME = "The first {count} parts of the documents were read; the rest was not."
 
@@ -84,6 +85,8 @@ class Grounding:
     """The documents came with the question: they are never said to say nothing about it."""
     is_later: bool = False
     """They came with an earlier question: one that they say nothing about is asked without them."""
+    learning: Callable[[float], Iterator[Searching]] = lambda seconds: iter(())
+    """Learns the meaning of documents that came with the question, for so many seconds at most."""
 
     def sources(self, question: str, history: Sequence[Message]) -> Steps:
         """None: the question is asked without documents. Raises what the base raises."""
@@ -93,7 +96,7 @@ class Grounding:
         name = "" if self.is_attached else self.base.name
         yield Searching(f"searching {name or 'the attached text'}")
         is_read = self.base.rescan()
-        found = self._search(question, used_tokens(history))
+        found = yield from self._found(question, used_tokens(history))
         if not is_read:
             found = replace(found, reason=f"{found.reason} {NOT_ALL_READ}".lstrip())
         if self.is_later and found.is_refused:
@@ -112,11 +115,24 @@ class Grounding:
             return refusal(name, found)
         if self.judge is not None:
             found = yield from self._judged(question, found, used_tokens(history))
-        return searched(name, found)
+        return searched(name, found, told=(found.reason,) if comes_with_text else ())
 
     def tokens(self, text: str) -> int:
         counted = self.count(text)
         return estimate(text) if counted is None else counted
+
+    def _found(self, question: str, used: int) -> Generator[Searching, None, Retrieved]:
+        """By words alone where their meaning is not learnt in a moment. Where they say nothing a
+        person waits longer: less long than for everything to be read.
+        """
+        if not self.is_attached:
+            return self._search(question, used)
+        yield from self.learning(A_MOMENT_S)
+        found = self._search(question, used)
+        if found.passages or self.is_later or not is_question(question):
+            return found
+        yield from self.learning(LEARNING_S)
+        return self._search(question, used)
 
     def _search(self, question: str, used: int) -> Retrieved:
         also = self.also()
@@ -208,7 +224,7 @@ def refusal(name: str, found: Retrieved) -> Sources:
     return Sources(name, unused=found.best_first[:MOST_UNUSED], is_refused=True, reason=reason)
 
 
-def searched(name: str, found: Retrieved) -> Sources:
+def searched(name: str, found: Retrieved, told: tuple[str, ...] = ()) -> Sources:
     read, total = len(found.passages), len(found.passages) + len(found.unused)
     is_partial = found.needs_all and bool(found.unused)
     return Sources(
@@ -217,7 +233,7 @@ def searched(name: str, found: Retrieved) -> Sources:
         passages=found.passages,
         unused=found.unused[:MOST_UNUSED],
         reason=found.reason,
-        notices=(PARTS_ONLY.format(read=read, total=total),) if is_partial else (),
+        notices=(*told, PARTS_ONLY.format(read=read, total=total)) if is_partial else told,
     )
 
 

@@ -50,6 +50,7 @@ from engine.request import Priority
 
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
+    from app.knowledge.states import SyncProgress
 
 __all__ = [
     "Answered",
@@ -96,7 +97,7 @@ class Session:
         self._private_chats: set[int] = set()
         self._pins: set[str] = set()
         self.knowledge: OpenBases = twin.knowledge if twin is not None else OpenBases(paths)
-        self._collections = AttachedText(paths.cache, private)
+        self._collections = AttachedText(paths.cache, private, lambda: self.knowledge.all.embedder)
         self._asking = Asking(
             history,
             client,
@@ -157,6 +158,10 @@ class Session:
         """Stop what runs, in one chat or everywhere, a loading model included. From any thread."""
         self.client.cancel_load()
         self._requests.cancel(chat_id)
+
+    def learning(self, chat_id: int) -> SyncProgress | None:
+        """How far the meaning of a chat's attached text is learnt; None: nothing is at work."""
+        return self._collections.progress(chat_id)
 
     def count(self, text: str) -> int | None:
         """Tokens of a draft; None while nothing is loaded or the engine is too busy to say."""
@@ -243,6 +248,7 @@ class Session:
             self.cancel()
             # Answers that other threads stream end first, so that their rows are written.
             self._requests.wait(CLOSE_PATIENCE_S)
+            self.knowledge.end_embedding()
             self.forget()
         finally:
             try:

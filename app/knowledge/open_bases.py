@@ -17,7 +17,7 @@ class OpenBases:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
         self._all: KnowledgeBases | None = None
         self._open: dict[str, KnowledgeBase] = {}
         self._held = 0
@@ -28,12 +28,13 @@ class OpenBases:
         """Every base of the data folder, with one embedder for all."""
         from app.startup import knowledge_bases
 
-        if self._all is None:
-            self._all = knowledge_bases(self._paths)
-            if self._all.embedder is not None:
-                for _ in range(self._held):
-                    self._all.embedder.pause()
-        return self._all
+        with self._guard:
+            if self._all is None:
+                self._all = knowledge_bases(self._paths)
+                if self._all.embedder is not None:
+                    for _ in range(self._held):
+                        self._all.embedder.pause()
+            return self._all
 
     def get(self, name: str) -> KnowledgeBase:
         """Stays open. NoSuchBase."""
@@ -51,14 +52,16 @@ class OpenBases:
 
     def pause(self) -> None:
         """An answer begins: nothing is embedded until as many `resume`."""
-        self._held += 1
-        if self._all is not None and self._all.embedder is not None:
-            self._all.embedder.pause()
+        with self._guard:
+            self._held += 1
+            if self._all is not None and self._all.embedder is not None:
+                self._all.embedder.pause()
 
     def resume(self) -> None:
-        self._held = max(self._held - 1, 0)
-        if self._all is not None and self._all.embedder is not None:
-            self._all.embedder.resume()
+        with self._guard:
+            self._held = max(self._held - 1, 0)
+            if self._all is not None and self._all.embedder is not None:
+                self._all.embedder.resume()
 
     def end_embedding(self) -> None:
         """Who waits for vectors waits no more; comes before the end of a watch."""

@@ -130,7 +130,6 @@ class Answering:
         assert session is not None
         run = Run(kind, session, text, chat_id=screen.chat.id if screen.chat else None)
         self.run = run
-        session.knowledge.pause()
         # A full collection looks at every object of the program, 40 ms with the screen standing
         # still; while words stream it has to look at what came with them only.
         gc.freeze()
@@ -293,8 +292,6 @@ class Answering:
     async def ended(self) -> None:
         """No more events will come."""
         run, self.run = self.run, None
-        if run is not None:
-            run.session.knowledge.resume()
         gc.unfreeze()
         screen = self.screen
         screen.chats.mark()

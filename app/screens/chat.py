@@ -227,6 +227,7 @@ class ChatScreen(Screen[None]):
             state = session.client.state
             self.query_one(Footer).state = state
             self.query_one(Footer).engine = "tuning" if state is not None and state.tuning else ""
+            self.show_documents()
 
     # ---- the prompt
 

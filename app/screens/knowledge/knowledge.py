@@ -58,12 +58,18 @@ class Knowledge:
     def words(self) -> str:
         """What is being done, for the footer: the base that answers first."""
         name = self.name if self.name in self.progress else next(iter(self.progress), None)
-        if name is None:
+        progress = self._attached() if name is None else self.progress[name]
+        if progress is None:
             return ""
-        progress = self.progress[name]
+        name = name or "attached text"
         if progress.phase != "reading" and self.screen.answering.run is not None:
             return f"{name}: waits for the answer"
         return f"{name}: {progress_words(progress)}"
+
+    def _attached(self) -> SyncProgress | None:
+        """Of the text that came with the chat on screen."""
+        session, chat = self.screen.session, self.screen.chat
+        return None if session is None or chat is None else session.learning(chat.id)
 
     # ---- which base answers
 
