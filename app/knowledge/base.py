@@ -149,8 +149,14 @@ class KnowledgeBase:
         if self.is_watched or self._is_fixed:
             return True
         end = time.monotonic() + RESCAN_SECONDS
+
+        def is_in_time(progress: SyncProgress) -> bool:
+            # Before any file is read the words may be made again, once for a new version: they are
+            # waited for, or each question would begin that anew.
+            return not progress.total or time.monotonic() < end
+
         try:
-            report = self._sync(lambda progress: time.monotonic() < end, lambda tell: 0, 0.0)
+            report = self._sync(is_in_time, lambda tell: 0, 0.0)
         except (Busy, DiskFull):
             return False
         return report.is_complete

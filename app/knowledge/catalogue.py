@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -64,13 +64,15 @@ class Catalogue:
     def __init__(self, file: IndexFile) -> None:
         self._file = file
 
-    def refresh_words(self) -> bool:
-        """Brings the word index under the rules of this program; whether that was needed."""
+    def refresh_words(self, tell: Callable[[], None] = lambda: None) -> bool:
+        """Brings the word index under the rules of this program, all or none of it; whether that
+        was needed. `tell` is called now and then; what it raises ends it.
+        """
         with self._file.read() as connection:
             if word_table.is_current(connection):
                 return False
         with self._file.write() as connection:
-            word_table.refresh_words(connection)
+            word_table.refresh_words(connection, tell)
         return True
 
     # ---- roots

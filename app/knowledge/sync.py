@@ -48,8 +48,8 @@ class Sync:
 
     def run(self, roots: Sequence[Path]) -> None:
         """Raises Stopped, DiskFull and other StorageErrors; what was stored until then stays."""
-        self._catalogue.refresh_words()
         self._tell(None)
+        self._catalogue.refresh_words(lambda: self._tell(None))
         self.counts.removed += self._catalogue.count_outside(roots)
         ids = self._catalogue.set_roots(roots)
         work = [(root, ids[root], self._scan(root, ids[root])) for root in roots]

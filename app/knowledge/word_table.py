@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from app.knowledge import words
 from app.knowledge.stored import WordHit
@@ -51,11 +51,12 @@ def is_current(connection: sqlite3.Connection) -> bool:
     return bool(rules == words.rules())
 
 
-def refresh_words(connection: sqlite3.Connection) -> None:
-    """Makes the whole table again."""
+def refresh_words(connection: sqlite3.Connection, tell: Callable[[], None]) -> None:
+    """Makes the whole table again; what `tell` raises on the way ends it."""
     connection.execute("INSERT INTO words (words) VALUES ('delete-all')")
     last = 0
     while rows := list(stored_words(connection, "WHERE chunks.id > ? LIMIT 1000", last)):
+        tell()
         insert_words(connection, rows)
         last = rows[-1][0]
     connection.execute("UPDATE meta SET words_rules = ?", (words.rules(),))

@@ -12,6 +12,7 @@ from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import EmbedderChanged
 from app.knowledge.index import Index
+from app.knowledge.root_reading import Stopped
 from app.paths import Paths
 from tests.app.knowledge.hash_embedder import HashEmbedder
 from tests.app.knowledge.local_reading import LocalReading
@@ -119,9 +120,16 @@ def test_other_rules_of_words_make_the_word_index_again(
 ) -> None:
     before = {query: base.index.search_words(query, 9) for query in ("flat", "长城", "garden")}
     monkeypatch.setattr(word_table.words, "rules", lambda: "other")
-    assert base.index.catalogue.refresh_words()
-    assert not base.index.catalogue.refresh_words()
+    with pytest.raises(Stopped):
+        base.index.catalogue.refresh_words(stop)
     assert {query: base.index.search_words(query, 9) for query in before} == before
+    assert base.index.catalogue.refresh_words()
+    assert not base.index.catalogue.refresh_words(stop)
+    assert {query: base.index.search_words(query, 9) for query in before} == before
+
+
+def stop() -> None:
+    raise Stopped
 
 
 def test_an_index_of_a_program_that_told_two_scripts_apart_is_brought_up_to_date(
@@ -138,8 +146,10 @@ def test_an_index_of_a_program_that_told_two_scripts_apart_is_brought_up_to_date
         with bases.create("work", [docs]) as base:
             base.sync(lexical_only=True)
             assert base.index.search_words("图书馆", 9) == []
+    monkeypatch.setattr(base_module, "RESCAN_SECONDS", 0.0)
+    (docs / "more.txt").write_text("讀書")
     with bases.open("work") as base:
-        assert base.rescan()
+        assert not base.rescan(), "new documents are not waited for, the old ones' words are"
         (hit,) = base.index.search_words("图书馆", 9)
         assert base.index.chunk([hit.chunk_id])[0].text == "圖書館的開放時間"
 
