@@ -122,6 +122,23 @@ def test_a_file_with_two_names_is_found_once(root: Path) -> None:
     assert skipped(root) == {"b.md": "the same file as a.md"}
 
 
+def test_a_folder_mounted_at_two_places_is_found_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(root, "one/a.md", "two/a.md", "round/one/a.md")
+    numbers = {"two": (root / "one").stat().st_ino, "round": root.stat().st_ino}
+    real = Path.lstat
+
+    def mounted(path: Path) -> os.stat_result:
+        status = real(path)
+        number = numbers.get(path.name, status.st_ino)
+        return os.stat_result((status.st_mode, number, *status[2:]))
+
+    monkeypatch.setattr(Path, "lstat", mounted)
+    assert found(root) == ["one/a.md"]
+    assert skipped(root) == {"two": "the same folder as one", "round": "the same folder as ."}
+
+
 @posix
 def test_pipes_and_sockets_are_listed_and_never_opened(root: Path) -> None:
     fill(root, "a.md")

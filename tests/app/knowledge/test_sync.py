@@ -130,6 +130,12 @@ def test_renamed_moved_and_exchanged_files_are_neither_read_nor_embedded(folder:
     assert (report.parsed, folder.embedded()) == (0, 0)
     assert found(folder.base, "alpha") == {"c.md"}
     assert found(folder.base, "gamma") == {"a.md"}
+    a.rename(folder.path / "A.md")
+    (folder.path / "sub").rename(folder.path / "Sub")
+    report = folder.sync()
+    assert (report.parsed, folder.embedded()) == (0, 0)
+    assert found(folder.base, "gamma") == {"A.md"}
+    assert found(folder.base, "beta") == {"Sub/b.txt"}
 
 
 def test_a_file_replaced_by_a_folder_gives_way_to_what_is_in_it(folder: Folder) -> None:
