@@ -210,14 +210,14 @@ def _remove(
 
 
 def _held(bases: KnowledgeBases, words: list[str]) -> str:
-    """What would go, also where the index cannot be read any more."""
-    from app.knowledge.errors import IndexDamaged, IndexNewer
+    """What would go, also where it cannot be read any more."""
+    from app.knowledge.errors import KnowledgeError
     from app.listing import pieces
 
     try:
         with opened(bases, words, "remove") as base:
             status = base.status()
-    except (IndexDamaged, IndexNewer) as error:
+    except KnowledgeError as error:
         return error.title
     return f"{words[0]}: {pieces(status.files, 'file')}, {pieces(status.chunks, 'passage')}"
 

@@ -16,7 +16,7 @@ import pytest
 from app.cli import main
 from app.errors import Busy, DiskFull
 from app.indexing import BAR_CELLS, Indexing, progress_words
-from app.knowledge.errors import EmbedderChanged, IndexDamaged
+from app.knowledge.errors import EmbedderChanged, IndexDamaged, KnowledgeError
 from app.knowledge.passage import Retrieved
 from app.knowledge.states import SyncProgress, SyncReport
 from app.knowledge.stored import VectorSearch
@@ -211,11 +211,21 @@ def test_removing_needs_a_yes(bases: FakeBases, capsys: pytest.CaptureFixture[st
     assert bases.names() == []
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        IndexDamaged("The index of work is damaged."),
+        KnowledgeError("The folders of work cannot be read."),
+    ],
+)
 def test_a_base_that_cannot_be_read_can_be_removed(
-    bases: FakeBases, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bases: FakeBases,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: KnowledgeError,
 ) -> None:
     def damaged(_name: str) -> FakeBase:
-        raise IndexDamaged("The index of work is damaged.")
+        raise error
 
     monkeypatch.setattr(bases, "open", damaged)
     monkeypatch.setattr(bases, "remove", lambda name: (bases.bases.pop(name), ())[1])
