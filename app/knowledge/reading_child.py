@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -34,8 +34,10 @@ START_SECONDS = 30.0
 LOOK_SECONDS = 0.2
 """How often it is looked whether the file is still wanted."""
 AHEAD_FILES, AHEAD_BYTES = 16, 1_000_000
-"""So much is asked for ahead of what is answered: the process never waits, and a pipe never holds
-more than it can.
+"""So much is asked for ahead of what is answered: the process never waits."""
+PIPE_BYTES, REQUEST_BYTES = 4_000, 150
+"""Of requests in the pipe, and of one without its paths: a full pipe would make us wait for a
+process that hangs, without a limit.
 """
 
 DEATHS = 2
@@ -133,7 +135,7 @@ class ReadingChild:
 
     def _ask_ahead(self, source: Iterator[WantedFile], waiting: deque[WantedFile]) -> bool:
         """Asks for as much as may be ahead; False when there is nothing left to wait for."""
-        while len(waiting) < AHEAD_FILES and sum(file.size for file in waiting) < AHEAD_BYTES:
+        while has_room(waiting):
             if (file := next(source, None)) is None:
                 break
             waiting.append(file)
@@ -218,6 +220,13 @@ class ReadingChild:
         process.wait()
         for stream in (process.stdin, process.stdout):
             _close(stream)
+
+
+def has_room(waiting: Collection[WantedFile]) -> bool:
+    """Whether one more may be asked for."""
+    requests = sum(REQUEST_BYTES + len(os.fsencode(f"{file.path}{file.root}")) for file in waiting)
+    size = sum(file.size for file in waiting)
+    return len(waiting) < AHEAD_FILES and size < AHEAD_BYTES and requests < PIPE_BYTES
 
 
 def _no_progress(done: int, total: int) -> None:

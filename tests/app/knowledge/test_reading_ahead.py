@@ -106,6 +106,26 @@ def test_a_file_that_never_ends_costs_its_time_and_no_other_file(
     assert all(isinstance(results[place], Document) for place in range(10) if place != 5)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no process can be stopped there")
+@pytest.mark.timeout(30)
+def test_a_process_that_takes_no_more_requests_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path.joinpath(*["d" * 250] * 14)  # long paths fill a pipe
+    folder.mkdir(parents=True)
+    files = [WantedFile(folder / f"{number}.txt", folder) for number in range(20)]
+    for file in files:
+        file.path.write_text("text")
+    child = ReadingChild(seconds=1)
+    try:
+        child.read(files[0].path)
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGSTOP)
+        results = list(child.read_all(files))
+    finally:
+        child.close()
+    assert isinstance(results[0], Unreadable)
+    assert all(isinstance(result, Document) for result in results[1:])
+
+
 def test_who_stops_or_leaves_can_read_again(child: ReadingChild, files: list[WantedFile]) -> None:
     answers = child.read_all(files)
     next(answers)
