@@ -101,13 +101,14 @@ def test_up_to_the_limit_no_graph_is_asked(
 
 
 def test_free_rows_are_never_found_even_where_all_near_ones_are_free(
-    vectors: Vectors, table: np.ndarray
+    vectors: Vectors, table: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_graph(vectors, range(ROWS))
     check(vectors, table, used=[row for row in range(ROWS) if row % 3])
+    monkeypatch.setattr(vector_graph, "LEAST_WANTED", 1)
     query = table[10]
     used = [row for row in range(ROWS) if float(table[row] @ query) < 0.0]
-    assert len(used) < ROWS - 2 * vector_graph.LEAST_WANTED > 0
+    assert ROWS - len(used) > 2 * vector_graph.ASKED[0] * LIMIT
     found, _ = vectors.search(query, LIMIT, np.array(used))
     assert list(found) == by_hand(table, query, used)
 
