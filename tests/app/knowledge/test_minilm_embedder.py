@@ -51,6 +51,17 @@ def test_vectors_come_in_the_order_of_the_texts(start: Start) -> None:
     assert vectors[:, 0].tolist() == [1.0, 0.0, 3.0, 2.0]
 
 
+def test_other_work_waits_while_it_is_paused_and_ends_with_it(start: Start) -> None:
+    embedder = start("works")
+    assert embedder.wait()
+    embedder.pause()
+    asked = iter([True, True, False])
+    assert not embedder.wait(lambda: next(asked))
+    embedder.close()
+    assert not embedder.wait()
+    assert embedder.pid is None
+
+
 def test_a_process_that_left_is_replaced(start: Start) -> None:
     embedder = start("leaves")
     embedder.embed_query("a")
