@@ -65,6 +65,7 @@ def test_only_known_numbers_are_left(text: str, known: int) -> None:
         ("Cats are purple animals from Mars [2].", "What are cats?", [False]),
         ("Dogs stay out of the garden [1].", "What about pets?", [False]),
         ("年费为四十欧元[3]。", "年费是多少？", [True]),
+        ("年費為四十歐元[3]。", "年費是多少？", [True]),
         ("费用是九十美金[3]。", "年费是多少？", [False]),
         ("Due in March [1], and no dogs after 10 pm [2].", "Rules?", [True, True]),
         ("In March the garden is closed to dogs [1][2].", "Rules?", [True, True]),
