@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,23 @@ def test_of_a_large_file_the_ends_the_size_and_the_time_count(
     assert len(seen) == 5
     os.rename(path, tmp_path / "renamed")
     assert digest(tmp_path / "renamed") in seen
+
+
+class Endless(io.BytesIO):
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
+        assert size >= 0, "as much as there is"
+        return bytes(size)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 3_000_000])
+def test_of_a_file_that_never_ends_as_much_is_read_as_its_status_says(
+    tmp_path: Path, size: int
+) -> None:
+    path = tmp_path / "a"
+    path.write_text("")
+    read = b"".join(module.telling(Endless(), replace(found(path), size=size)))
+    assert read == bytes(size)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
