@@ -142,6 +142,13 @@ class BasesListed(TextualMessage):
 
 
 @dataclass
+class BasesNamed(TextualMessage):
+    """What `/kb` may be followed by."""
+
+    names: tuple[str, ...]
+
+
+@dataclass
 class BaseUsed(TextualMessage):
     """Questions are answered from it now."""
 
@@ -150,7 +157,7 @@ class BaseUsed(TextualMessage):
 
 @dataclass
 class BaseMade(TextualMessage):
-    """A base is new, or has a folder more: it is to be read."""
+    """A base is new, or its folders are others: it is to be read."""
 
     name: str
 

@@ -6,6 +6,7 @@ It does not know what a command does; the chat screen has a `command_…` method
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -36,6 +37,10 @@ SLASHES: tuple[Slash, ...] = (
 BY_NAME = {slash.name: slash for slash in SLASHES}
 
 
+MOST = 10
+"""Arguments offered at once; typing finds the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A typed line that is a command."""
@@ -62,11 +67,35 @@ def unescape(text: str) -> str:
     return text[1:] if text.startswith("//") else text
 
 
-def completions(text: str) -> list[Slash]:
-    """Commands that the draft may become; empty as soon as an argument has begun."""
-    if not text.startswith("/") or text.startswith("//") or any(c in text for c in " \n"):
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a draft may become."""
+
+    draft: str
+    shown: str
+    help: str = ""
+
+
+def completions(
+    text: str, arguments: Mapping[str, Sequence[str]] | None = None
+) -> list[Completion]:
+    """Commands that a draft may become; behind a command the arguments that are known of it, by its
+    name.
+    """
+    if not text.startswith("/") or text.startswith("//") or "\n" in text:
         return []
-    return [slash for slash in SLASHES if slash.name.startswith(text[1:].lower())]
+    name, blank, argument = text[1:].partition(" ")
+    if not blank:
+        return [
+            Completion(f"/{slash.name} ", f"/{slash.name} {slash.argument}", slash.help)
+            for slash in SLASHES
+            if slash.name.startswith(name.lower())
+        ]
+    known = (arguments or {}).get(name.lower(), ())
+    begun = argument.lstrip().casefold()
+    return [
+        Completion(f"/{name} {each}", each) for each in known if each.casefold().startswith(begun)
+    ][:MOST]
 
 
 def nearest(name: str) -> str | None:

@@ -23,6 +23,7 @@ from app import messages as m
 from app.keys import bindings, first_shown, of_group
 from app.screens.answering import Answering
 from app.screens.chat_list import ChatList
+from app.screens.completing import Completing
 from app.screens.draft import Draft
 from app.screens.knowledge.base_acts import BaseActs
 from app.screens.knowledge.knowledge import Knowledge
@@ -33,7 +34,7 @@ from app.screens.setting_changes import SettingChanges
 from app.screens.slash_commands import SlashCommands
 from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
-from app.slash import Line, completions, parse, unescape
+from app.slash import Line, parse, unescape
 from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
 from app.widgets.new_lines import NewLines
@@ -75,6 +76,7 @@ class ChatScreen(Screen[None]):
         self._store = ThreadPoolExecutor(1, thread_name_prefix="store")
         self._is_over = False
         self.draft = Draft(self)
+        self.completing = Completing(self)
         self.answering = Answering(self)
         self.loader = Loading(self)
         self.chats = ChatList(self)
@@ -233,7 +235,7 @@ class ChatScreen(Screen[None]):
 
     @on(m.Submitted)
     async def _submitted(self, event: m.Submitted) -> None:
-        self.query_one(Completions).show(())
+        self.completing.hide()
         self.draft.count("")
         line = parse(event.text)
         if line is not None:
@@ -250,7 +252,7 @@ class ChatScreen(Screen[None]):
     @on(m.DraftTyped)
     def _typed(self) -> None:
         self.draft.show_empty(False)
-        self.query_one(Completions).show(completions(self.prompt.text))
+        self.completing.typed()
 
     @on(m.DraftChanged)
     def _changed(self, event: m.DraftChanged) -> None:
@@ -362,6 +364,10 @@ class ChatScreen(Screen[None]):
     @on(m.BasesListed)
     def _bases_listed(self, event: m.BasesListed) -> None:
         self.bases.listed(event)
+
+    @on(m.BasesNamed)
+    def _bases_named(self, event: m.BasesNamed) -> None:
+        self.completing.named(event)
 
     @on(m.BaseUsed)
     def _base_used(self, event: m.BaseUsed) -> None:

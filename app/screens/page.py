@@ -108,6 +108,29 @@ class ConfirmPage(Page[bool]):
         self.dismiss(True)
 
 
+class ChoosePage(Page[int]):
+    """One of several lines; answers with its number, from 0."""
+
+    def __init__(self, title: str, lines: Iterable[str]) -> None:
+        super().__init__()
+        self.title_line = single_line(title, 70)
+        self.lines = tuple(single_line(line, 200) for line in lines)
+
+    def compose(self) -> ComposeResult:
+        panel = Vertical(classes="panel")
+        panel.border_title = self.title_line
+        panel.border_subtitle = "enter takes it · esc back"
+        with panel:
+            yield OptionList(*(Option(Content(line)) for line in self.lines), classes="one-line")
+
+    def on_mount(self) -> None:
+        self.query_one(OptionList).highlighted = 0
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index)
+
+
 class AskPage(Page[str]):
     """One line to type."""
 

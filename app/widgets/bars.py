@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from app.keys import Key, shown
 from app.sanitize import single_line
-from app.slash import Slash
+from app.slash import Completion
 from app.widgets import words
 from app.widgets.answer import model_name
 from engine.messages import Loaded, State
@@ -140,25 +140,25 @@ class Footer(Widget):
 
 
 class Completions(Static):
-    """Slash commands that the draft may become."""
+    """What the draft of a slash command may become."""
 
     def __init__(self) -> None:
         super().__init__(id="completions", markup=False)
-        self.shown: tuple[Slash, ...] = ()
+        self.shown: tuple[Completion, ...] = ()
 
     def on_mount(self) -> None:
         self.display = False
 
-    def show(self, slashes: Sequence[Slash]) -> None:
-        if tuple(slashes) == self.shown:
+    def show(self, completions: Sequence[Completion]) -> None:
+        if tuple(completions) == self.shown:
             return
-        self.shown = tuple(slashes)
-        self.display = bool(slashes)
+        self.shown = tuple(completions)
+        self.display = bool(completions)
         lines = [
             Content.assemble(
-                (f"/{slash.name} {slash.argument}".ljust(18), "$accent"), (slash.help, "$faint")
+                (single_line(one.shown, 80).ljust(18), "$accent"), (one.help, "$faint")
             )
-            for slash in slashes
+            for one in completions
         ]
         self.update(Content("\n").join(lines))
 

@@ -6,7 +6,7 @@ send pasted lines as keys. It does not know what happens to a message.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from textual import events
 from textual.timer import Timer
@@ -54,6 +54,8 @@ class Prompt(TextArea):
             placeholder="Ask anything. / shows commands",
         )
         self.pastes = Pastes()
+        self.arguments: Mapping[str, Sequence[str]] = {}
+        """What is known to stand behind a slash command."""
         self.enter_sends = enter_sends
         self.cursor_blink = False
         self._enter_timer: Timer | None = None
@@ -169,10 +171,10 @@ class Prompt(TextArea):
             self.post_message(NothingSubmitted())
 
     def _complete(self) -> bool:
-        """Tab: the first command that the draft may become."""
-        found = completions(self.text)
+        """Tab: the first that the draft of a command may become."""
+        found = completions(self.text, self.arguments)
         if found:
-            self.load_text(f"/{found[0].name} ")
+            self.load_text(found[0].draft)
             self.move_cursor(self.document.end)
         return bool(found)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import messages as m
-from app.screens.knowledge.bases import BaseRow, BasesPage
-from app.screens.page import AskPage, ConfirmPage
+from app.screens.knowledge.bases import BaseRow, BasesPage, at_home
+from app.screens.page import AskPage, ChoosePage, ConfirmPage
 from app.widgets.path_suggester import PathSuggester
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class BaseActs:
         if self._page is not None:
             self._page.wanted = name
         self.reload()
-        self.screen.knowledge.sync(name)
+        self.screen.knowledge.read_again(name)
 
     def ask_folder(self, name: str) -> None:
         hint = f"A folder or file more for {name}."
@@ -126,6 +126,39 @@ class BaseActs:
             return m.BaseMade(name)
 
         self.screen.in_thread(add, "base")
+
+    def ask_drop(self, name: str, roots: tuple[Path, ...]) -> None:
+        """Which folder, where there are several; then whether."""
+        if not roots:
+            self.screen.tell(f"{name} has no folder.")
+        elif len(roots) == 1:
+            self._confirm_drop(name, roots[0])
+        else:
+            page = ChoosePage(f"take a folder out of {name}", map(at_home, roots))
+            self.screen.app.push_screen(
+                page,
+                lambda number: None if number is None else self._confirm_drop(name, roots[number]),
+            )
+
+    def _confirm_drop(self, name: str, root: Path) -> None:
+        key = self.screen.key("bases.add")
+        page = ConfirmPage(
+            f"Take {at_home(root)} out of {name}?",
+            f"What was read of it goes. The documents stay where they are; {key} adds it again.",
+            "Take it out",
+        )
+        self.screen.app.push_screen(page, lambda yes: self._drop(name, root) if yes else None)
+
+    def _drop(self, name: str, root: Path) -> None:
+        session = self.screen.knowledge.session
+        if session is None:
+            return
+
+        def drop() -> m.BaseMade:
+            session.base(name).drop(root)
+            return m.BaseMade(name)
+
+        self.screen.in_thread(drop, "base")
 
     def ask_export(self, name: str) -> None:
         hint = "A new file for all passages with their places, one JSON object a line."

@@ -130,6 +130,11 @@ class BasesPage(Page[str]):
         if name := self._highlighted():
             self._acts.ask_folder(name)
 
+    def action_drop_folder(self) -> None:
+        row = next((row for row in self.rows if row.name == self._highlighted()), None)
+        if row is not None and row.status is not None:
+            self._acts.ask_drop(row.name, row.status.roots)
+
     def action_sync_base(self) -> None:
         if name := self._highlighted():
             self._acts.sync(name)

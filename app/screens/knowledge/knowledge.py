@@ -40,6 +40,8 @@ class Knowledge:
         """Of the syncs that run."""
         self._stops: dict[str, Event] = {}
         """Set: that sync ends."""
+        self._again: set[str] = set()
+        """Bases that are synced once more when their sync has ended."""
         self._watch: Watch | None = None
         self._watcher = ThreadPoolExecutor(1, thread_name_prefix="watch")
 
@@ -170,6 +172,14 @@ class Knowledge:
         stop = self._stops[name] = Event()
         self.screen.in_thread(lambda: self._sync(session, name, repair, stop), f"sync {name}")
 
+    def read_again(self, name: str) -> None:
+        """Its folders are others: a sync that runs makes way for a new one; a watch sees it."""
+        if name in self._stops:
+            self._again.add(name)
+            self._stops[name].set()
+        elif name != self.name:
+            self.sync(name)
+
     def _sync(self, session: Session, name: str, repair: str, stop: Event) -> TextualMessage | None:
         """In a thread."""
         from app.knowledge.errors import EmbedderChanged, IndexDamaged
@@ -197,6 +207,9 @@ class Knowledge:
             self.progress.pop(event.name, None)
             self._stops.pop(event.name, None)
             self.screen.bases.reload()
+            if event.name in self._again:
+                self._again.discard(event.name)
+                self.sync(event.name)
         else:
             self.progress[event.name] = event.progress
         self.screen.show_documents()
@@ -214,6 +227,7 @@ class Knowledge:
         """Its index goes, behind the end of its watch."""
         if self.name == name:
             self.leave()
+        self._again.discard(name)
         if name in self._stops:
             self._stops[name].set()
 

@@ -19,7 +19,8 @@ from app.screens.knowledge.bases import BasesPage
 from app.screens.knowledge.files import FilesPage
 from app.screens.knowledge.source import SourcePage
 from app.screens.knowledge.sources import SourcesPage
-from app.screens.page import AskPage, ConfirmPage
+from app.screens.page import AskPage, ChoosePage, ConfirmPage
+from app.slash import completions
 from app.widgets.path_suggester import suggestion
 from app.widgets.sources import UNSUPPORTED, SourceLine, rest_words
 from tests.app.fake_base import FakeIndex
@@ -265,6 +266,94 @@ async def test_forgetting_a_base_asks_and_leaves_it(
         assert watch.stopped == ["work"]
 
 
+async def take_out(it: Any, answer: str) -> None:
+    await it.pilot.press("d")
+    await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
+    await it.pilot.press(answer)
+    await it.until(lambda: isinstance(it.app.screen, BasesPage))
+
+
+async def test_a_folder_that_is_taken_out_is_asked_for_and_stays_on_the_disk(
+    stage: Stage, base: FakeBase, tmp_path: Path
+) -> None:
+    (tmp_path / "lease.md").write_text(LEASE)
+    async with stage(size=(100, 40)) as it:
+        await open_bases(it)
+        assert "d take out" in it.text()
+        await it.pilot.press("d")  # no base is highlighted
+        await it.pilot.press("down")
+        await take_out(it, "n")
+        assert (base.folders, base.syncs) == ([tmp_path], [])
+        await take_out(it, "y")
+        await it.until(lambda: base.syncs == [(False, False)])
+        assert base.folders == []
+        await it.until(lambda: "no folder" in it.text())
+        assert (tmp_path / "lease.md").read_text() == LEASE
+        await it.pilot.press("d")
+        await it.until(lambda: "work has no folder." in it.told)
+
+
+async def test_of_several_folders_one_is_chosen(
+    stage: Stage, base: FakeBase, tmp_path: Path
+) -> None:
+    others = [tmp_path / "a", tmp_path / "b"]
+    base.folders = [tmp_path, *others]
+    async with stage(size=(100, 40)) as it:
+        await open_bases(it)
+        await it.pilot.press("down", "d")
+        await it.until(lambda: isinstance(it.app.screen, ChoosePage))
+        await it.pilot.press("down", "enter")
+        await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
+        await it.pilot.press("y")
+        await it.until(lambda: base.folders == [tmp_path, others[1]])
+
+
+async def test_other_folders_make_a_sync_that_runs_begin_again(
+    stage: Stage, base: FakeBase
+) -> None:
+    base.gate = threading.Event()
+    base.steps = tuple(SyncProgress("reading", n, 1000, "a.md") for n in (410, 420, 430))
+    async with stage(size=(100, 40)) as it:
+        await open_bases(it)
+        await it.pilot.press("down", "s")
+        await it.until(lambda: "reading 41 %" in it.text())
+        await take_out(it, "y")
+        await it.until(lambda: base.folders == [])
+        base.gate.set()
+        await it.until(lambda: len(base.syncs) == 2)
+
+
+async def test_a_watch_reads_other_folders_itself(
+    stage: Stage, base: FakeBase, watch: type[FakeWatch]
+) -> None:
+    async with stage(size=(100, 40)) as it:
+        await use_work(it)
+        await open_bases(it)
+        await take_out(it, "y")
+        await it.until(lambda: base.folders == [])
+        await it.pilot.pause()
+        assert base.syncs == []
+
+
+async def test_names_of_bases_are_completed(stage: Stage, bases: FakeBases) -> None:
+    for name in ("world", "Garden"):
+        bases.create(name)
+    async with stage(size=(100, 40)) as it:
+        it.prompt.insert("/kb ")
+        await it.until(lambda: all(name in it.text() for name in ("Garden", "work", "world")))
+        it.prompt.insert("WO")
+        await it.until(lambda: "Garden" not in it.text())
+        await it.pilot.press("tab")
+        assert it.prompt.text == "/kb work"
+        await it.pilot.press("enter")
+        await it.until(lambda: it.screen.knowledge.name == "work")
+        bases.create("later")
+        it.prompt.insert("/kb l")
+        await it.until(lambda: "later" in it.text())
+        it.prompt.insert("x")
+        await it.until(lambda: "later" not in it.text())
+
+
 async def test_an_export_from_the_list_never_replaces_a_file(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "out.jsonl"
     async with stage() as it:
@@ -366,6 +455,25 @@ def test_what_was_read_and_not_cited_is_counted() -> None:
     assert rest_words(Sources("work", passages=two[:1]), (one,), "f3") == ""
     assert rest_words(Sources("work", is_refused=True), (), "f3") == ""
     assert rest_words(None, (), "f3") == ""
+
+
+@pytest.mark.parametrize(
+    ("draft", "becomes"),
+    [
+        ("/k", ["/kb "]),
+        ("/kb", ["/kb "]),
+        ("/kb ", ["/kb a", "/kb a b"]),
+        ("/KB  A", ["/KB a", "/KB a b"]),
+        ("/kb a b", ["/kb a b"]),
+        ("/kb x", []),
+        ("/stats ", []),
+        ("//kb ", []),
+        ("/kb\n", []),
+        ("kb ", []),
+    ],
+)
+def test_a_draft_becomes_only_what_begins_like_it(draft: str, becomes: list[str]) -> None:
+    assert [one.draft for one in completions(draft, {"kb": ("a", "a b")})] == becomes
 
 
 def test_a_path_is_completed_with_folders_first(tmp_path: Path) -> None:
