@@ -6,6 +6,7 @@ Binary files are refused, whatever their name says.
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 from app.knowledge.reading.guessing import guess, known_name
@@ -23,6 +24,8 @@ BINARY_STARTS = (
     *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"SQLite format 3\0", b"\xd0\xcf\x11\xe0"),
     *(b"GGUF", b"OggS", b"fLaC", b"ID3", b"RIFF", b"\0\0\x01\0", b"\xca\xfe\xba\xbe"),
 )
+JAPANESE_MAIL = re.compile(rb"\x1b\$[@B]")
+"""The mark in front of Japanese letters in ISO-2022-JP, whose bytes are all ASCII."""
 TEXT_CONTROLS = frozenset(b"\t\n\r\x0b\x0c\x08\x1b")
 SAMPLE_BYTES = 65_536
 MOST_CONTROLS = 0.01
@@ -52,6 +55,8 @@ def decode(data: bytes, is_cut: bool = False, declared: str = "") -> Decoded:
     if is_binary(data):
         raise Refused("skipped: binary file")
     try:
+        if data.isascii() and JAPANESE_MAIL.search(data):
+            return Decoded(_decode(data, "iso2022_jp", is_cut, "strict"), "read as iso2022_jp")
         return Decoded(_decode(data, "utf-8", is_cut, "strict"))
     except UnicodeDecodeError:
         pass

@@ -42,6 +42,7 @@ GERMAN = "Die Bücherei öffnet täglich um neun.\nGroße Bücher dürfen nicht 
         (TRADITIONAL, "big5"),
         (JAPANESE, "shift_jis"),
         (JAPANESE, "euc_jp"),
+        (JAPANESE, "iso2022_jp"),
         (GERMAN, "cp1252"),
         (GERMAN + "Preis: 5 €\n", "cp1252"),
         ("Heat the oven to 180 °C for 20 minutes.\n", "cp1252"),
