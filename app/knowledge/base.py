@@ -7,7 +7,6 @@ are only read.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from app.errors import Busy, DiskFull
 from app.knowledge import base_status, embedding
-from app.knowledge.base_file import read_roots, write_roots
+from app.knowledge.base_file import add_root, drop_root, read_roots, write_roots
 from app.knowledge.embedder import EmbeddingEnded
-from app.knowledge.errors import KnowledgeError
 from app.knowledge.export import export
 from app.knowledge.graph_building import GraphBuilding
 from app.knowledge.index import Index
@@ -33,7 +31,6 @@ from app.knowledge.texts import put_texts
 from app.knowledge.vector_table import VectorSet
 from app.knowledge.vectors import Vectors
 from app.paths import make_folder
-from app.sanitize import single_line
 
 if TYPE_CHECKING:
     from app.knowledge.embedder import Embedder
@@ -96,32 +93,11 @@ class KnowledgeBase:
         """A folder or file more; `sync` reads it. KnowledgeError where it is none, or a part of a
         root already. Roots inside it become a part of it.
         """
-        root = check_root(root)
-        roots = self.roots
-        if (
-            holder := next((each for each in roots if root.is_relative_to(each)), None)
-        ) is not None:
-            if holder == root:
-                return
-            raise KnowledgeError(
-                f"{single_line(str(root))} is a part of the knowledge base already",
-                f"It lies in {single_line(str(holder))}.",
-                f"Bring it up to date: `localchat kb sync {self.name}`.",
-            )
-        write_roots(self.folder, [*(each for each in roots if not each.is_relative_to(root)), root])
+        add_root(self.folder, root)
 
     def drop(self, root: Path) -> None:
         """A root less; `sync` takes its files out. KnowledgeError where it is no root."""
-        root = Path(os.path.abspath(root))
-        roots = self.roots
-        if root not in roots:
-            there = ", ".join(single_line(str(each)) for each in roots) or "none"
-            raise KnowledgeError(
-                f"{single_line(str(root))} is no folder of {self.name}",
-                f"Its folders: {there}.",
-                "Name one of them.",
-            )
-        write_roots(self.folder, [each for each in roots if each != root])
+        drop_root(self.folder, root)
 
     # ---- keeping in step
 
@@ -299,12 +275,3 @@ class KnowledgeBase:
 
 def ignore(value: object) -> None:
     """For what nobody wants to know."""
-
-
-def check_root(root: Path) -> Path:
-    """Its absolute path. Raises KnowledgeError where it is no folder and no file."""
-    path = Path(os.path.abspath(root))
-    if not (path.is_dir() or path.is_file()):
-        name = single_line(str(path))
-        raise KnowledgeError(f"{name} is no folder", "Nothing was added.", "Check the path.")
-    return path

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from app.errors import file_error
 from app.knowledge.errors import BadBaseName, KnowledgeError
+from app.knowledge.index_file import locks_of
 from app.paths import write_atomically
 from app.sanitize import single_line
+from app.store.locks import folder_lock
 
 NAME = "base.json"
 NAME_BYTES = 64
@@ -39,6 +41,49 @@ def write_roots(folder: Path, roots: Sequence[Path]) -> None:
     # Bytes of a path that are no text are lone surrogates in it, which JSON writes as `\udcff`.
     text = json.dumps({"roots": [os.fspath(root) for root in roots]}, indent=1)
     write_atomically(folder / NAME, text.encode())
+
+
+def add_root(folder: Path, root: Path) -> None:
+    """KnowledgeError where it is no folder and no file, or a part of a root already. Roots inside
+    it become a part of it.
+    """
+    root = check_root(root)
+    with folder_lock(locks_of(folder)):
+        roots = read_roots(folder)
+        holder = next((each for each in roots if root.is_relative_to(each)), None)
+        if holder == root:
+            return
+        if holder is not None:
+            raise KnowledgeError(
+                f"{single_line(str(root))} is a part of the knowledge base already",
+                f"It lies in {single_line(str(holder))}.",
+                f"Bring it up to date: `localchat kb sync {folder.name}`.",
+            )
+        write_roots(folder, [*(each for each in roots if not each.is_relative_to(root)), root])
+
+
+def drop_root(folder: Path, root: Path) -> None:
+    """KnowledgeError where it is no root."""
+    root = Path(os.path.abspath(root))
+    with folder_lock(locks_of(folder)):
+        roots = read_roots(folder)
+        if root not in roots:
+            there = ", ".join(single_line(str(each)) for each in roots) or "none"
+            raise KnowledgeError(
+                f"{single_line(str(root))} is no folder of {folder.name}",
+                f"Its folders: {there}.",
+                "Name one of them.",
+            )
+        write_roots(folder, [each for each in roots if each != root])
+
+
+def check_root(root: Path) -> Path:
+    """Its absolute path. Raises KnowledgeError where it is no folder and no file."""
+    path = Path(os.path.abspath(root))
+    if not (path.is_dir() or path.is_file()):
+        name = single_line(str(path))
+        raise KnowledgeError(f"{name} is no folder", "Nothing was added.", "Check the path.")
+    return path
 
 
 def checked_name(name: str) -> str:

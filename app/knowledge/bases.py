@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from app.arguments import nearest
 from app.errors import file_error
-from app.knowledge.base import KnowledgeBase, check_root
+from app.knowledge.base import KnowledgeBase
 from app.knowledge.base_file import NAME as BASE_FILE
-from app.knowledge.base_file import checked_name, write_roots
+from app.knowledge.base_file import check_root, checked_name, write_roots
 from app.knowledge.errors import BadBaseName, NoSuchBase
 from app.knowledge.index import Index
 from app.knowledge.index_file import NAME as INDEX_FILE

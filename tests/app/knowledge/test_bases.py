@@ -125,6 +125,28 @@ def test_roots_do_not_overlap(bases: KnowledgeBases, docs: Path) -> None:
             base.drop(inner)
 
 
+def test_folders_that_two_programs_add_at_once_are_all_there(
+    bases: KnowledgeBases, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"folder {number}" for number in range(40)]
+    for folder in folders:
+        folder.mkdir()
+
+    def add(some: list[Path]) -> None:
+        with bases.open("work") as base:
+            for folder in some:
+                base.add(folder)
+
+    bases.create("work").close()
+    threads = [threading.Thread(target=add, args=(folders[part::4],)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with bases.open("work") as base:
+        assert sorted(base.roots) == sorted(folders)
+
+
 def test_everything_of_a_base_is_the_owners_alone(index_file: Path) -> None:
     folder = index_file.parent
     for path in [folder, *folder.rglob("*")]:
