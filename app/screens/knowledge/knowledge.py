@@ -211,7 +211,10 @@ class Knowledge:
                 self._again.discard(event.name)
                 self.sync(event.name)
         else:
+            before = self.progress.get(event.name)
             self.progress[event.name] = event.progress
+            if event.progress.is_searchable and not (before and before.is_searchable):
+                self.screen.bases.reload()  # All files are read: what it holds has changed.
         self.screen.show_documents()
         self.screen.bases.advanced(event.name)
 

@@ -213,6 +213,21 @@ async def test_a_sync_shows_how_far_it_is_and_stops_when_asked_again(
         assert base.syncs == [(False, False)]
 
 
+async def test_what_a_base_holds_is_shown_when_its_words_are_there(
+    stage: Stage, base: FakeBase
+) -> None:
+    base.gate = threading.Event()
+    base.steps = tuple(SyncProgress("embedding", n, 9, is_searchable=True) for n in (1, 2))
+    files, base.states = base.states, []
+    async with stage(size=(120, 40)) as it:
+        await open_bases(it)
+        await it.until(lambda: "0 files" in it.text())
+        base.states = files
+        await it.pilot.press("down", "s")
+        await it.until(lambda: "1 file " in it.text() and "learning meaning" in it.text())
+        base.gate.set()
+
+
 @pytest.mark.parametrize("kind", [EmbedderChanged, IndexDamaged])
 async def test_what_must_be_made_again_is_asked_first(
     stage: Stage, base: FakeBase, kind: type[Any]
