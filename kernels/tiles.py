@@ -28,12 +28,15 @@ class Splitting:
 
 @dataclass(frozen=True, slots=True)
 class PrefillTile:
-    """`rows`: tokens times heads of a group, that padded to a power of two; `keys` of a step."""
+    """`rows`: tokens times heads of a group, that padded to a power of two; `keys` of a step.
+    `registers` that a thread may have; None: the assembler weighs them against more programs.
+    """
 
     rows: int = 128
     keys: int = 64
     warps: int = 8
     stages: int = 2
+    registers: int | None = None
 
 
 DECODE = Splitting()
@@ -55,29 +58,33 @@ PREFILL_SHALLOW = PrefillTile()
 """204-210 registers and 65 KiB on 8.9 and 12.0, whose programs have 99 KiB."""
 PREFILL_DEEP = PrefillTile(stages=3)
 """One more tile on its way: 214 registers and 66 KiB on 8.0, 185 and 99 KiB on 9.0, no spills."""
-PREFILL_PACKED = PrefillTile(rows=64, warps=4)
+PREFILL_PACKED = PrefillTile(rows=64, warps=4, registers=255)
 """8-bit K and V are held twice, as codes and as numbers: 128 rows spill. Of what does not, 64 rows
-in 4 warps take the fewest instructions a row and key.
+in 4 warps take the fewest instructions a row and key. With fewer registers, fp8 spills.
 """
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
 """Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
-PREFILL_WIDE_PACKED = PrefillTile(rows=64, keys=32, stages=1)
-"""The same of 8 bits, whose codes are made numbers: 191-220 registers. With scales folded into
-scores, part by part, 32 keys spill, and so does a second tile on its way with Triton 3.6.
+PREFILL_WIDE_PACKED = PrefillTile(rows=64, stages=1, registers=255)
+"""The same of 8 bits, whose codes are made numbers: 217-255 registers, 72 KiB at most. Of 64 keys
+each thread makes numbers of 16 neighbours: 57 % of the instructions a row and key that 32 keys
+take, on 9.0 72 %.
 """
 PREFILL_NIBBLES = PrefillTile(rows=64, stages=1)
 """4-bit V: 163-255 registers, which leave no room for a second tile on its way; 4 warps spill."""
-PREFILL_WIDE_NIBBLES = PrefillTile(rows=64, keys=16, stages=1)
-"""The same of more than 128 dims: 196-222 registers. 32 keys spill, of 4-bit K or with Triton
-3.6.
+PREFILL_WIDE_NIBBLES = PrefillTile(rows=32, stages=1, registers=255)
+"""The same of more than 128 dims: 170-255 registers, and 57 % of the instructions a row and key
+that 64 rows of 16 keys take, the most keys that 64 rows leave room for.
 """
+PREFILL_WIDE_NIBBLES_GROUPED = PrefillTile(rows=64, keys=16, stages=1)
+"""On 9.0 and 10.0: instructions of a warp group begin at 64 rows. 196-202 registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Of one generation."""
+    """Of one generation; `wide_nibbles`: 4-bit V of heads of more than 128 dims."""
 
     prefill: PrefillTile
+    wide_nibbles: PrefillTile = PREFILL_WIDE_NIBBLES
 
 
 GENERATIONS: dict[Capability, Tiles] = {
@@ -85,8 +92,8 @@ GENERATIONS: dict[Capability, Tiles] = {
     # Consumer devices: 99 KiB of shared memory a program.
     (8, 6): Tiles(PREFILL_SHALLOW),
     (8, 9): Tiles(PREFILL_SHALLOW),
-    (9, 0): Tiles(PREFILL_DEEP),
-    (10, 0): Tiles(PREFILL_DEEP),
+    (9, 0): Tiles(PREFILL_DEEP, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
+    (10, 0): Tiles(PREFILL_DEEP, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
     (12, 0): Tiles(PREFILL_SHALLOW),
 }
 _OLDEST = (8, 0)
@@ -116,7 +123,7 @@ def splitting_for(
 def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) -> PrefillTile:
     """For heads of `size` dims."""
     if size > 128:
-        return _tile_for_wide_heads(kind)
+        return _tile_for_wide_heads(kind, generation(capability))
     if kind.v == "int4":
         return PREFILL_NIBBLES
     if size > 64 and kind.k in ("int8", "fp8"):
@@ -124,7 +131,7 @@ def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) ->
     return generation(capability).prefill
 
 
-def _tile_for_wide_heads(kind: KVFormat) -> PrefillTile:
+def _tile_for_wide_heads(kind: KVFormat, tiles: Tiles) -> PrefillTile:
     if kind.v == "int4":
-        return PREFILL_WIDE_NIBBLES
+        return tiles.wide_nibbles
     return PREFILL_WIDE_PACKED if kind.k in ("int8", "fp8") else PREFILL_WIDE

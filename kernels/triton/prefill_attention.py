@@ -25,8 +25,19 @@ from kernels.triton.paged_keys import attend_keys, loaded_parts, store_parts
 from kernels.triton.rotation import rotated
 from kernels.triton.widened_keys import attend_widened_keys
 
-LEAST_TILE_ROWS = 64
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4")
+
+
+@triton.jit
+def _rows(
+    first, oldest, new, i_kv, HEADS: tl.constexpr, GROUP: tl.constexpr, PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+):  # fmt: skip
+    """Which rows of q a program does, and which of them there are: [ROWS], [ROWS, 1]."""
+    r = tl.arange(0, ROWS)
+    token = oldest + r // PADDED
+    row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % PADDED
+    return row, ((token < new) & (r % PADDED < GROUP))[:, None]
 
 
 @triton.jit(do_not_specialize=["table_step"])
@@ -54,11 +65,8 @@ def prefill_attention_kernel(
     IS_WIDENED: tl.constexpr = PARTS > 1 or V_KIND == "int4"
     COMPUTED: tl.constexpr = tl.float16 if K_KIND == "f16" or IS_WIDENED else tl.bfloat16
     TILES: tl.constexpr = 1 if IS_WIDENED else PARTS
-    r = tl.arange(0, ROWS)
-    token = oldest + r // PADDED
-    position = length - new + token
-    row = (first + token).to(tl.int64) * HEADS + i_kv * GROUP + r % PADDED
-    m_row = ((token < new) & (r % PADDED < GROUP))[:, None]
+    position = length - new + oldest + tl.arange(0, ROWS) // PADDED
+    row, m_row = _rows(first, oldest, new, i_kv, HEADS, GROUP, PADDED, ROWS)
     p_rows = p_q + row[:, None] * SIZE
     q = loaded_parts(p_rows, m_row, COMPUTED, SIZE, WIDTH * (PARTS // TILES), TILES)
     low = 0
@@ -83,6 +91,9 @@ def prefill_attention_kernel(
         )  # fmt: skip
     if ROTATES_V:
         out = (rotated(out[0], ROWS, out[0].shape[1], SIZE),)
+    # Found again from what is read again: kept, they would take registers in the loop.
+    first = tl.load(p_first_row + i_b, volatile=True).to(tl.int32)
+    row, m_row = _rows(first, oldest, new, i_kv, HEADS, GROUP, PADDED, ROWS)
     store_parts(p_out + row[:, None] * SIZE, out, m_row, SIZE, TILES)
 
 
@@ -95,8 +106,9 @@ def can_run(
         return found
     if layout.format.name not in FORMATS:
         return f"KV in {layout.format.name} has no kernel"
-    if group > LEAST_TILE_ROWS:
-        return f"groups of {group} heads are larger than {LEAST_TILE_ROWS}"
+    rows = tile_for(head_size, layout.format, capability).rows
+    if group > rows:
+        return f"groups of {group} heads are larger than {rows}"
     return None
 
 
@@ -161,5 +173,6 @@ def prefill_attention(
         TILE=plan.keys,
         STAGES=plan.stages,
         num_warps=plan.warps,
+        maxnreg=plan.registers,
     )
     return out

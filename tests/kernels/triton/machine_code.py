@@ -13,8 +13,6 @@ import triton
 
 SHARED_LIMIT = {80: 163 * 1024, 89: 99 * 1024, 90: 227 * 1024, 120: 99 * 1024}
 """Bytes of shared memory a program may have. The compiler doesn't check it."""
-MOST_SPILLS = 0 if triton.__version__.startswith("3.9.") else 40
-"""Kernels are tuned with Triton 3.9; other versions give registers out differently."""
 WIDE_LOAD = re.compile(r"LD(G|GSTS)\.E\S*\.128|UTMALDG")
 NARROW_LOAD = re.compile(r"LDG\.E\.(U8|S8|U16|S16)")
 MATRIX = re.compile(r"\b(HMMA|HGMMA|IMMA|IGMMA|QGMMA|QMMA|UTCHMMA)\b")

@@ -61,11 +61,17 @@ def decode(
     return decode_attention(q, *place, size**-0.5, window, rows=rows, splitting=plan)
 
 
-def prefill(name: str, size: int, tokens: int = 512, window: int | None = None) -> Tensor:
+def prefill(
+    name: str,
+    size: int,
+    tokens: int = 512,
+    window: int | None = None,
+    cap: float | None = None,
+) -> Tensor:
     q = tensor(tokens, HEADS, size)
     place = (pool(name, size), 1, integers(2), integers(1), integers(1, 65))
     tile = tile_for(size, KV_FORMATS[name], capability())
-    return prefill_attention(q, *place, size**-0.5, window, rows=tokens, tile=tile)
+    return prefill_attention(q, *place, size**-0.5, window, cap, rows=tokens, tile=tile)
 
 
 def embedding(kind: str, tokens: int = 8) -> Tensor:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from kernels.linear import Weight
+from kernels.mixed_planes import MixedPlanes
 from kernels.plane_format import PLANE_FORMATS
 from kernels.triton import matrix_linear
 from kernels.triton.gate_up import gate_up
 from kernels.triton.linear import fused_linear, room_bytes
 from kernels.triton.work import Work
-from kernels.weight_planes import empty_planes
+from kernels.weight_planes import PlaneWeight, empty_planes
 from tests.kernels.triton.meta import integers, tensor
 
 HIDDEN, INNER = 4096, 12288
@@ -46,6 +47,17 @@ def normed_gate_up(kind: str, tokens: int = 1) -> Tensor:
     gate, up = weight(kind, INNER, HIDDEN), weight(kind, INNER, HIDDEN)
     out = rows(kind, tokens, INNER)
     return gate_up(x, gate, up, "silu", norm=norm, out=out, work=work(room_bytes()))
+
+
+def normed_qkv(*kinds: str) -> Tensor:
+    """A norm, and q, k and v as one matrix; of two kinds the second is that of v."""
+    x, norm = rows(kinds[0], 1, HIDDEN), tensor(HIDDEN)
+    heights = (6144,) if len(kinds) == 1 else (5120, 1024)
+    parts = [weight(kind, n, HIDDEN) for kind, n in zip(kinds, heights, strict=True)]
+    packed = [one for one in parts if isinstance(one, PlaneWeight)]
+    whole = MixedPlanes(*packed) if len(kinds) > 1 else parts[0]
+    out = rows(kinds[0], 1, sum(heights))
+    return fused_linear(x, whole, norm=norm, out=out, work=work(room_bytes()))
 
 
 def expert_down(kind: str) -> Tensor:

@@ -31,6 +31,8 @@ from tests.kernels.triton.machine_code import (
 FILE = Path(__file__).parents[3] / "docs" / "machine-code.md"
 LEAST_FP8 = 89
 COMMON = ("bf16", "Q8_0", "Q4_K", "Q6_K")
+MIXED = ("Q4_K", "Q6_K"), ("Q5_K", "Q6_K")
+"""Of q and k, and of v: the files that are named Q4_K_M and Q5_K_M."""
 ENDS = (80, 120)
 """Rarer types: the oldest architecture and the newest, each with an assembler of its own."""
 HEADER = (
@@ -173,6 +175,12 @@ def _linears() -> Iterable[Case]:
         if kind != "f16":
             both: Any = lambda kind=kind: meta_linear.normed_gate_up(kind)  # noqa: E731
             yield Case(kernel, f"{kind} gate, up", "", both, where)
+        if kind in COMMON:
+            joined: Any = lambda kind=kind: meta_linear.normed_qkv(kind)  # noqa: E731
+            yield Case(kernel, f"{kind} q, k, v", "", joined, ENDS)
+    for kinds in MIXED:
+        mixed: Any = lambda kinds=kinds: meta_linear.normed_qkv(*kinds)  # noqa: E731
+        yield Case("mixed_linear_kernel", f"{kinds[0]} q, k; {kinds[1]} v", "", mixed)
     for kind in PLANE_FORMATS:
         run = meta_linear.many_rows(kind)
         yield Case("plane_matrix_kernel", kind, "", run, (90,) if kind not in COMMON else ENDS)

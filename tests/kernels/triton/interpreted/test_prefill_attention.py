@@ -100,4 +100,7 @@ def test_a_shape_without_a_kernel_is_named() -> None:
     assert can_run(64, 16, poisoned_pool("q4", 2).layout, (8, 0)) is None
     assert can_run(80, 16, poisoned_pool("q4", 2, size=80).layout, (8, 0)) is None
     assert "72" in str(can_run(72, 16, poisoned_pool("q8", 2, size=72).layout, (8, 0)))
-    assert "128 heads" in str(can_run(64, 128, poisoned_pool("q8", 2).layout, (8, 0)))
+    assert "256 heads" in str(can_run(64, 256, poisoned_pool("q8", 2).layout, (8, 0)))
+    wide = poisoned_pool("q4", 2, size=256).layout
+    assert can_run(256, 64, wide, (9, 0)) is None
+    assert "than 32" in str(can_run(256, 64, wide, (8, 0)))
