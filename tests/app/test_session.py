@@ -351,7 +351,7 @@ def test_editing_an_answer_is_refused(session: Session) -> None:
     first = finished(session.send(None, "one"))
     assert "question" in failure(session.edit(first.message_id, "x")).text
     with pytest.raises(UsageError):
-        list(session._edit(first.message_id, " ", Options()))
+        list(session._answers.edit(first.message_id, " ", Options()))
 
 
 def test_a_result_that_failed_midway_keeps_what_was_computed(
