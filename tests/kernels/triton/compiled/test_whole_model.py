@@ -62,9 +62,16 @@ def test_a_decode_step_is_seven_launches_a_layer(kind: str, kv: str) -> None:
     assert not model.missing_kernels(pools(CONFIG, kv), CONFIG.vocab_size)
 
 
-@pytest.mark.parametrize("others", [{"v": "Q6_K", "down": "Q6_K"}, {"k": "Q8_0", "v": "Q8_0"}])
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"v": "Q6_K"},
+        pytest.param({"v": "Q6_K", "down": "Q6_K"}, marks=pytest.mark.model),
+        pytest.param({"k": "Q8_0", "v": "Q8_0"}, marks=pytest.mark.model),
+    ],
+)
 def test_files_of_mixed_types_take_no_more(others: dict[str, str]) -> None:
-    """As Q4_K_M files are: v and down in more bits than the others."""
+    """Those named Q4_K_M keep v, and in the same layers down, in more bits than the others."""
     model = decoder(CONFIG, matrix=planes("Q4_K", **others))
     linear = LINEAR["Q4_K"]
     layer = ["mixed_linear_kernel", *ATTENTION, linear, linear, linear]
