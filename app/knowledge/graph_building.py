@@ -25,6 +25,7 @@ from app.knowledge.graph_child import END, GO, Job
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
 from app.knowledge.vector_graph import NoGraph, is_installed
+from app.knowledge.vectors import flags
 from app.paths import sync_folder
 from app.sanitize import single_line
 
@@ -116,7 +117,7 @@ def plan(vectors: Vectors, used: Rows) -> tuple[Path | None, Flags]:
     """The graph that stays or is extended, and the rows to add to it [rows], none where it has
     enough; no graph, and all rows in use, where one is to be made anew.
     """
-    live = vectors.live(used)
+    live = flags(used, len(vectors))
     try:
         graph = vectors.graph()
     except NoGraph:

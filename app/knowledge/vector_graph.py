@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,18 @@ class NoGraph(Exception):
     """Why vectors are searched without a graph, in words."""
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Rows of a vector file, divided by a graph."""
+
+    live: Flags
+    """[rows]: whether they are in use."""
+    held: int
+    """How many in use the graph holds."""
+    tail: Rows
+    """Those in use that it does not hold, ascending."""
+
+
 class VectorGraph:
     """A graph file, mapped into memory. Usable from any thread."""
 
@@ -52,18 +65,27 @@ class VectorGraph:
         if self._index.ndim != size or len(self._index) != int(self.held.sum()):
             raise RuntimeError("The graph is of other vectors.")
 
-    def near(self, query: Floats, limit: int, live: Flags) -> Rows | None:
-        """Rows that are `live` [rows], at least `limit` of those that the graph holds or all of
-        them, the nearest most likely among them. None: too many rows near `query` are not live.
+    def near(self, query: Floats, limit: int, division: Division) -> Rows | None:
+        """Rows in use that the graph holds, ascending: at least `limit` or all of them, the nearest
+        most likely among them. None: too many rows near `query` are free.
         """
-        enough = min(limit, int((live & self.held_of(len(live))).sum()))
+        import numpy as np
+
+        enough = min(limit, division.held)
         for times in ASKED:
             rows = self._nearest(query, times * max(limit, LEAST_WANTED))
-            rows = rows[rows < len(live)]
-            rows = rows[live[rows]]
+            rows = rows[rows < len(division.live)]
+            rows = rows[division.live[rows]]
             if len(rows) >= enough:
-                return rows
+                return np.sort(rows)
         return None
+
+    def divide(self, live: Flags) -> Division:
+        """`live` [rows]: which rows are in use."""
+        import numpy as np
+
+        held = self.held_of(len(live))
+        return Division(live, int((live & held).sum()), np.flatnonzero(live & ~held))
 
     def held_of(self, rows: int) -> Flags:
         """[rows]: whether the graph holds them."""

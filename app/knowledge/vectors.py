@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from app.errors import file_error
 from app.knowledge import graph_file
 from app.knowledge.stored import VectorSearch
-from app.knowledge.vector_graph import NONE_YET, NoGraph, VectorGraph, open_graph
+from app.knowledge.vector_graph import NONE_YET, Division, NoGraph, VectorGraph, open_graph
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +59,7 @@ class Vectors:
         """The newest, or why there is none."""
         self._graph_path: Path | None = None
         self._graph_lock = threading.Lock()
+        self._division: tuple[VectorGraph, Rows | None, int, Division] | None = None
 
     def __len__(self) -> int:
         """Whole rows in the file, used or free."""
@@ -99,15 +100,11 @@ class Vectors:
         may miss a near row; every cosine is exact.
         """
         table = self._mapped()
-        rows = None
         if (len(table) if used is None else len(used)) > self.exact_rows:
-            rows = self._candidates(table, query, limit, used)
-        if rows is None:
-            return exact(table, query, limit, used)
-        cosines = cosines_of(table, rows, query)
-        best = nearest(cosines, limit)
-        best = best[cosines[best] > UNUSED]
-        return rows[best], cosines[best]
+            found = self._by_graph(table, query, limit, used)
+            if found is not None:
+                return found
+        return exact(table, query, limit, used)
 
     def search_way(self, used: int) -> VectorSearch:
         """How so many rows in use are searched now."""
@@ -133,22 +130,11 @@ class Vectors:
                 raise NoGraph(self._graph)
             return self._graph
 
-    def live(self, used: Rows | None) -> Flags:
-        """[rows]: which are in use."""
-        import numpy as np
-
-        rows = len(self._mapped())
-        if used is None:
-            return np.ones(rows, np.bool_)
-        flags = np.zeros(rows, np.bool_)
-        flags[used[used < rows]] = True
-        return flags
-
-    def _candidates(
+    def _by_graph(
         self, table: Floats, query: Floats, limit: int, used: Rows | None
-    ) -> Rows | None:
-        """Rows in use among which the nearest are, in order: what the graph finds, and all that it
-        does not hold. None: all must be compared.
+    ) -> tuple[Rows, Floats] | None:
+        """The best of what the graph finds and of all that it does not hold. None: all must be
+        compared.
         """
         import numpy as np
 
@@ -156,19 +142,29 @@ class Vectors:
             graph = self.graph()
         except NoGraph:
             return None
-        live = self.live(used)
-        found = graph.near(query, limit, live)
-        if found is None:
+        division = self._divided(graph, len(table), used)
+        near = graph.near(query, limit, division)
+        if near is None:
             return None
-        live &= ~graph.held_of(len(live))
-        live[found] = True
-        return np.flatnonzero(live[: len(table)])
+        parts = [
+            best(cosines_of(table, rows, query), limit, rows) for rows in (near, division.tail)
+        ]
+        rows, cosines = (np.concatenate(each) for each in zip(*parts, strict=True))
+        order = np.lexsort((rows, -cosines))[:limit]
+        return rows[order], cosines[order]
+
+    def _divided(self, graph: VectorGraph, rows: int, used: Rows | None) -> Division:
+        """The last one is kept: the rows in use change seldom."""
+        known = self._division
+        if known is None or known[0] is not graph or known[1] is not used or known[2] != rows:
+            known = self._division = (graph, used, rows, graph.divide(flags(used, rows)))
+        return known[3]
 
     def close(self) -> None:
         with self._lock:
             self._map = None
         with self._graph_lock:
-            self._graph, self._graph_path = NONE_YET, None
+            self._graph, self._graph_path, self._division = NONE_YET, None, None
 
     def _mapped(self) -> Floats:
         """[rows, size]; mapped anew when the file has grown."""
@@ -198,9 +194,25 @@ def exact(
         masked = np.full(len(table), UNUSED, np.float32)
         masked[used] = cosines[used]
         cosines = masked
-    best = nearest(cosines, limit)
-    best = best[cosines[best] > UNUSED]
-    return best, cosines[best]
+    return best(cosines, limit)
+
+
+def best(cosines: Floats, limit: int, rows: Rows | None = None) -> tuple[Rows, Floats]:
+    """The largest `cosines` with their rows: of `rows` where they do not stand for all."""
+    places = nearest(cosines, limit)
+    places = places[cosines[places] > UNUSED]
+    return places if rows is None else rows[places], cosines[places]
+
+
+def flags(used: Rows | None, rows: int) -> Flags:
+    """[rows]: which are in use."""
+    import numpy as np
+
+    if used is None:
+        return np.ones(rows, np.bool_)
+    found = np.zeros(rows, np.bool_)
+    found[used[used < rows]] = True
+    return found
 
 
 def cosines_of(table: Floats, rows: Rows, query: Floats) -> Floats:
@@ -208,12 +220,17 @@ def cosines_of(table: Floats, rows: Rows, query: Floats) -> Floats:
     import numpy as np
 
     cosines = np.empty(len(rows), np.float32)
-    for start in range(0, len(rows), GATHER_ROWS):
-        block = rows[start : start + GATHER_ROWS]
-        first, last = int(block[0]), int(block[-1])
-        together = last - first + 1 == len(block)
-        vectors = table[first : last + 1] if together else table[block]
+    start = 0
+    while start < len(rows):
+        block = rows[start : start + BLOCK_ROWS]
+        first, last = int(block[0]), int(block[-1]) + 1
+        if last - first == len(block):
+            vectors = table[first:last]
+        else:
+            block = block[:GATHER_ROWS]
+            vectors = table[block]
         multiply(vectors, query, cosines[start : start + len(block)])
+        start += len(block)
     return cosines
 
 

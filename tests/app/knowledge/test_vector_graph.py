@@ -14,7 +14,7 @@ from app.knowledge import graph_file, vector_graph
 from app.knowledge.graph_building import put_in_place
 from app.knowledge.graph_child import Job, build
 from app.knowledge.vector_graph import MISSING, NONE_YET, UNUSABLE, NoGraph
-from app.knowledge.vectors import Vectors
+from app.knowledge.vectors import Vectors, flags
 
 ROWS, SIZE, LIMIT = 400, 24, 8
 OWNER = "base 1 some model"
@@ -123,7 +123,8 @@ def test_where_too_many_near_rows_are_free_all_are_compared(
     make_graph(vectors, range(900))
     order = np.argsort(-(table @ table[0]))
     used = order[500:]
-    assert vectors.graph().near(table[0], 4, vectors.live(used)) is None
+    graph = vectors.graph()
+    assert graph.near(table[0], 4, graph.divide(flags(used, 900))) is None
     found, _ = vectors.search(table[0], 4, used)
     assert list(found) == list(order[500:504])
 
@@ -263,7 +264,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import numpy as np
-from app.knowledge.vectors import Vectors
+from app.knowledge.vectors import Vectors, flags
 
 def refuse(event, arguments):
     if event.startswith("socket."):
