@@ -60,7 +60,11 @@ PREFILL_DEEP = PrefillTile(stages=3)
 """One more tile on its way: 214 registers and 66 KiB on 8.0, 185 and 99 KiB on 9.0, no spills."""
 PREFILL_PACKED = PrefillTile(rows=64, warps=4, registers=255)
 """8-bit K and V are held twice, as codes and as numbers: 128 rows spill. Of what does not, 64 rows
-in 4 warps take the fewest instructions a row and key. With fewer registers, fp8 spills.
+in 4 warps take the fewest instructions a row and key.
+"""
+PREFILL_FP8 = PrefillTile(rows=64, warps=4, stages=1, registers=255)
+"""fp8 where a program has 99 KiB: of 40 KiB two fit a processor and hide each other's loads. With a
+second tile on its way it is 56 KiB, and spills with Triton 3.6.
 """
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
 """Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
@@ -84,6 +88,7 @@ class Tiles:
     """Of one generation; `wide_nibbles`: 4-bit V of heads of more than 128 dims."""
 
     prefill: PrefillTile
+    fp8: PrefillTile = PREFILL_FP8
     wide_nibbles: PrefillTile = PREFILL_WIDE_NIBBLES
 
 
@@ -92,8 +97,8 @@ GENERATIONS: dict[Capability, Tiles] = {
     # Consumer devices: 99 KiB of shared memory a program.
     (8, 6): Tiles(PREFILL_SHALLOW),
     (8, 9): Tiles(PREFILL_SHALLOW),
-    (9, 0): Tiles(PREFILL_DEEP, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
-    (10, 0): Tiles(PREFILL_DEEP, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
+    (9, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
+    (10, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
     (12, 0): Tiles(PREFILL_SHALLOW),
 }
 _OLDEST = (8, 0)
@@ -126,9 +131,10 @@ def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) ->
         return _tile_for_wide_heads(kind, generation(capability))
     if kind.v == "int4":
         return PREFILL_NIBBLES
-    if size > 64 and kind.k in ("int8", "fp8"):
-        return PREFILL_PACKED
-    return generation(capability).prefill
+    tiles = generation(capability)
+    if size > 64 and kind.k == "fp8":
+        return tiles.fp8
+    return PREFILL_PACKED if size > 64 and kind.k == "int8" else tiles.prefill
 
 
 def _tile_for_wide_heads(kind: KVFormat, tiles: Tiles) -> PrefillTile:

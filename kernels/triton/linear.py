@@ -48,20 +48,17 @@ class LinearTile:
     columns: int = 128
     warps: int = 2
     stages: int = 3
-    registers: int = 128
+    registers: int = 168
 
 
 PACKED = LinearTile(rows=64, columns=128, stages=3)
-"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers. A processor has the
-registers of 8 such programs: the heads of large vocabularies are as many.
+"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers. 128 registers spill,
+with a norm to fold or of 8 bits. A processor has those of 6 such programs, and gets 4 of most
+matrices (`PROGRAMS`).
 """
-PACKED_NORMED = LinearTile(rows=64, columns=128, stages=3, registers=168)
-"""With a norm to fold, and of two types, 128 registers spill. 6 programs fit then, and a processor
-gets 4 of a matrix (`PROGRAMS`).
-"""
-PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4, registers=168)
-"""Two weights at once: steps of 128 columns spill, and so do 128 registers of some types."""
-DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4, registers=168)
+PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4)
+"""Two weights at once: steps of 128 columns spill."""
+DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +152,7 @@ def launch(
     """Of both ops: with `up` the results are act(x weight) * (x up)."""
     if out.numel() == 0:
         return
-    plan = tile or tile_of(weight, up is not None, norm is not None)
+    plan = tile or tile_of(weight, up is not None)
     n, k = weight.shape[-2:]
     rows = out.shape[0]
     parts = weight.parts if isinstance(weight, MixedPlanes) else (weight,)
@@ -220,9 +217,7 @@ def launch(
         )
 
 
-def tile_of(weight: Projection, is_pair: bool, has_norm: bool) -> LinearTile:
+def tile_of(weight: Projection, is_pair: bool) -> LinearTile:
     if isinstance(weight, Tensor):
         return DENSE
-    if is_pair:
-        return PACKED_PAIR
-    return PACKED_NORMED if has_norm or isinstance(weight, MixedPlanes) else PACKED
+    return PACKED_PAIR if is_pair else PACKED
