@@ -59,13 +59,17 @@ def prefill() -> dict[str, Check]:
     }
 
 
+MIXED = "Q4_K and Q6_K"
+"""As files named Q4_K_M have them in q, k and v."""
+
+
 def linears() -> dict[str, Check]:
     found: dict[str, Check] = {}
-    for kind in ("bf16", "f16", *PLANE_FORMATS):
+    for kind in ("bf16", "f16", *PLANE_FORMATS, MIXED):
         found[f"linear {kind}"] = partial(op_checks.linear, kind=kind)
     for kind in ("bf16", "Q4_K", "Q8_0", "MXFP4"):
         found[f"gate and up {kind}"] = partial(op_checks.gate_up, kind=kind)
-    for kind in ("bf16", *PLANE_FORMATS):
+    for kind in ("bf16", *PLANE_FORMATS, MIXED):
         found[f"many rows {kind}"] = partial(op_checks.many_rows, kind=kind)
     return found
 

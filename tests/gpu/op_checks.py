@@ -13,9 +13,11 @@ from kernels.hadamard import hadamard
 from kernels.kv_layout import KV_FORMATS
 from kernels.kv_pool import KVPool
 from kernels.kv_store import load_kv
-from kernels.linear import Weight
+from kernels.linear import Projection, Weight
+from kernels.mixed_planes import MixedPlanes
 from kernels.qkv_store import HeadNorms
 from kernels.qkv_store import store_qkv as plain_store
+from kernels.weight_planes import PlaneWeight
 from tests.bench.gpu.rig import Rig
 from tests.gpu.ops import exact_attention, moved_planes, moved_pool, op
 from tests.kernels import packed_weights
@@ -129,12 +131,23 @@ def weight(rig: Rig, kind: str, n: int, k: int) -> tuple[Weight, Tensor]:
     return moved_planes(rig, planes), planes.dequantize().double()
 
 
+def projection(rig: Rig, kind: str, n: int, k: int) -> tuple[Projection, Tensor]:
+    """`weight`, or of "one and other" half of the rows of each."""
+    first, _, second = kind.partition(" and ")
+    if not second:
+        return weight(rig, kind, n, k)
+    (upper, above), (lower, below) = (weight(rig, one, n // 2, k) for one in (first, second))
+    assert isinstance(upper, PlaneWeight)
+    assert isinstance(lower, PlaneWeight)
+    return MixedPlanes(upper, lower), torch.cat((above, below))
+
+
 _DTYPES = {"bf16": "bfloat16", "f16": "float16"}
 
 
 def linear(rig: Rig, kind: str, n: int = 320, k: int = 1024) -> float:
     """With norm and residual; a row alone, among 5 and among 16 is the same bit for bit."""
-    matrix, exact = weight(rig, kind, n, k)
+    matrix, exact = projection(rig, kind, n, k)
     dtype = getattr(torch, _DTYPES.get(kind, "bfloat16"))
     x, residual = torch.randn(16, k).to(dtype), torch.randn(16, n).to(dtype)
     norm = None if kind == "f16" else (torch.rand(k) + 0.5).to(dtype)
@@ -169,7 +182,7 @@ def gate_up(rig: Rig, kind: str, n: int = 320, k: int = 1024) -> float:
 
 
 def many_rows(rig: Rig, kind: str, n: int = 320, k: int = 1024) -> float:
-    matrix, exact = weight(rig, kind, n, k)
+    matrix, exact = projection(rig, kind, n, k)
     x = torch.randn(70, k).bfloat16()
     run = op(rig, "linear", Product(x.to(rig.device), (matrix,)))
     return checked(run(x.to(rig.device), matrix), x.double() @ exact.T, PACKED_ERROR)
