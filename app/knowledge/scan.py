@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from app.knowledge.catalogue import RULES, FileRecord
 from app.knowledge.file_bytes import found_from, is_doubtful
 from app.knowledge.folder_walk import FoundFile, RootMissing, SkippedFile, root_device, walk
 from app.knowledge.states import SKIPPED
+
+TELL_FILES = 500
 
 
 @dataclass(slots=True)
@@ -32,9 +34,15 @@ class Scan:
 
 
 def scan(
-    root: Path, known: dict[bytes, FileRecord], device: int | None, ours: tuple[Path, ...]
+    root: Path,
+    known: dict[bytes, FileRecord],
+    device: int | None,
+    ours: tuple[Path, ...],
+    tell: Callable[[], None],
 ) -> Scan:
-    """`device`: that the root lay on last time. `ours`: folders that hold no documents."""
+    """`device`: that the root lay on last time. `ours`: folders that hold no documents. `tell` is
+    called now and then; what it raises ends the scan.
+    """
     result = Scan(known)
     seen: set[bytes] = set()
     closed: list[bytes] = []
@@ -42,6 +50,8 @@ def scan(
         for found in found_below(root, b"" in known, device, ours):
             relative = os.fsencode(found.relative)
             seen.add(relative)
+            if len(seen) % TELL_FILES == 0:
+                tell()
             before = known.get(relative)
             if isinstance(found, SkippedFile):
                 if is_closed(found.path):

@@ -63,7 +63,8 @@ class Sync:
 
     def _scan(self, root: Path, root_id: int) -> Scan:
         known = self._catalogue.files(root_id)
-        found = scan(root, known, self._catalogue.device(root_id), self._ours)
+        device = self._catalogue.device(root_id)
+        found = scan(root, known, device, self._ours, lambda: self._tell(None))
         if found.is_missing:
             self.missing_roots.append(root)
         self._catalogue.set_root_state(root_id, found.device, found.is_missing)

@@ -402,6 +402,27 @@ def test_a_sync_that_was_stopped_goes_on_to_the_same_index(folder: Folder, calls
         assert seen(whole) == stopped
 
 
+def test_a_long_look_through_a_folder_can_be_stopped(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.sync()
+    for number in range(20):
+        folder.write(f"{number}.md", f"gamma {number}")
+    (folder.path / "a.md").unlink()
+    monkeypatch.setattr(scan, "TELL_FILES", 5)
+    told: list[SyncProgress] = []
+
+    def stop(progress: SyncProgress) -> bool:
+        told.append(progress)
+        return len(told) < 3
+
+    assert not folder.base.sync(stop).is_complete
+    assert [progress.total for progress in told] == [0, 0, 0]
+    assert found(folder.base, "alpha") == {"a.md"}, "nothing is known before the look is over"
+    assert folder.sync().is_complete
+    assert len(found(folder.base, "gamma")) == 20
+
+
 def test_progress_names_files_and_says_when_words_can_be_searched(folder: Folder) -> None:
     told: list[SyncProgress] = []
     folder.base.sync(told.append)
