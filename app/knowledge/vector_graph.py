@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from app.knowledge.vectors import Floats, Rows
 
 ASKED = (4, 16, 64)
-"""Times the wanted rows: more where many near rows are free. Of 24 wanted twice loses 1 in 45 at
-500,000 rows, four times 1 in 500.
+"""Times the wanted rows: more where many near rows are free. Of the best 24 twice loses 1 in 45 at
+500,000 rows, four times 1 in 77.
 """
 LEAST_WANTED = 100
 """A graph that is asked for few looks around too little."""
