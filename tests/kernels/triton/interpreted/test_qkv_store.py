@@ -149,6 +149,17 @@ def test_zeros_and_an_outlier(name: str) -> None:
     assert all(relative(ours[1], theirs[1]) < 0.01 for ours, theirs in zip(*found, strict=True))
 
 
+def test_numbers_equally_far_from_zero_are_coded_as_the_reference_does() -> None:
+    """One dim alone, turned: plus and minus the same in all the others."""
+    one = case(80)
+    k = torch.zeros_like(one.k)
+    k[..., 5] = one.k[..., 5]
+    pools = [poisoned_pool("q4", 4, size=80) for _ in range(2)]
+    qkv_store.store_qkv(one.q, k, one.v, pools[0], 1, SLOTS)
+    store_qkv(one.q, k, one.v, pools[1], 1, SLOTS)
+    assert torch.equal(pools[0].data, pools[1].data)
+
+
 def test_what_fp16_cannot_hold_becomes_its_largest_number() -> None:
     one = case(64)
     k, v = one.k * 1e6, one.v * -1e6
