@@ -99,7 +99,7 @@ KEYS: tuple[Key, ...] = (
         footer=True, palette=False),
     Key("bases.add", "a", "add_folder", "add", "One folder or file more", "bases",
         footer=True, palette=False),
-    Key("bases.drop", "d", "drop_folder", "take out",
+    Key("bases.drop", "t", "drop_folder", "take out",
         "Take a folder out of it; the documents stay", "bases", footer=True, palette=False),
     Key("bases.sync", "s", "sync_base", "sync", "Read what has changed; again: stop", "bases",
         footer=True, palette=False),

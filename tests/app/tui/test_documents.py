@@ -282,7 +282,7 @@ async def test_forgetting_a_base_asks_and_leaves_it(
 
 
 async def take_out(it: Any, answer: str) -> None:
-    await it.pilot.press("d")
+    await it.pilot.press("t")
     await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
     await it.pilot.press(answer)
     await it.until(lambda: isinstance(it.app.screen, BasesPage))
@@ -294,8 +294,8 @@ async def test_a_folder_that_is_taken_out_is_asked_for_and_stays_on_the_disk(
     (tmp_path / "lease.md").write_text(LEASE)
     async with stage(size=(100, 40)) as it:
         await open_bases(it)
-        assert "d take out" in it.text()
-        await it.pilot.press("d")  # no base is highlighted
+        assert "t take out" in it.text()
+        await it.pilot.press("t")  # no base is highlighted
         await it.pilot.press("down")
         await take_out(it, "n")
         assert (base.folders, base.syncs) == ([tmp_path], [])
@@ -304,7 +304,7 @@ async def test_a_folder_that_is_taken_out_is_asked_for_and_stays_on_the_disk(
         assert base.folders == []
         await it.until(lambda: "no folder" in it.text())
         assert (tmp_path / "lease.md").read_text() == LEASE
-        await it.pilot.press("d")
+        await it.pilot.press("t")
         await it.until(lambda: "work has no folder." in it.told)
 
 
@@ -315,7 +315,7 @@ async def test_of_several_folders_one_is_chosen(
     base.folders = [tmp_path, *others]
     async with stage(size=(100, 40)) as it:
         await open_bases(it)
-        await it.pilot.press("down", "d")
+        await it.pilot.press("down", "t")
         await it.until(lambda: isinstance(it.app.screen, ChoosePage))
         await it.pilot.press("down", "enter")
         await it.until(lambda: isinstance(it.app.screen, ConfirmPage))
