@@ -23,7 +23,7 @@ from app.knowledge.candidates import (
 )
 from app.knowledge.gate import Thresholds, evidence, thresholds
 from app.knowledge.passage import Retrieved
-from app.knowledge.selection import select
+from app.knowledge.selection import NEAR, select
 from app.knowledge.wholes import needs_all
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def retrieve(
     scores = best_of([each.scores for each in searches])
     chunks = index.chunk(ranked(scores)[:SHOWN])
     whole = needs_all(question)
-    chosen = select(question, chunks, scores, budget_characters)
+    chosen = select(question, chunks, scores, budget_characters, 0.0 if whole else NEAR)
     how = in_words(searches, index, vectors)
     is_refused = not whole and not any(each.is_enough for each in searches)
     said = REFUSED if is_refused else SEARCHED

@@ -16,6 +16,7 @@ from app.knowledge.candidates import BM25_LIMIT, Score, candidates, is_latin, me
 from app.knowledge.embedder import EmbedderFailed
 from app.knowledge.gate import Thresholds, found_share, thresholds
 from app.knowledge.passage import Retrieved
+from app.knowledge.retrieval import UNUSED
 from app.knowledge.selection import SHARE, Selection, select, shared_out
 from app.knowledge.words import terms
 from app.paths import Paths
@@ -152,6 +153,17 @@ def test_passages_keep_to_the_budget_but_for_the_first_chunk(make: Make, budget:
     assert used <= max(budget, longest) + 4 * len(found.taken)
     if budget == 100_000:
         assert not found.unused
+
+
+def test_what_is_far_behind_the_best_is_not_given_to_the_model(make: Make) -> None:
+    notes = {f"{number}.md": f"note number{number} on small things" for number in range(30)}
+    base = make({**notes, "fee.md": "note on the annual fee of the club"})
+    found = base.query("Which note says something on the annual fee of the club?")
+    assert whole(found) == ["fee.md"]
+    assert len(found.unused) == UNUSED
+    everything = base.query("Summarise all notes on the annual fee")
+    assert everything.needs_all
+    assert len(everything.passages) == 31
 
 
 def chunks_of(base: KnowledgeBase) -> list[Any]:
