@@ -80,7 +80,7 @@ class LocalchatApp(App[int]):
         try:
             session = self._session_factory()
         except Exception as error:
-            self.chat_screen.log_error(error)
+            self.chat_screen.work.log_error(error)
             from app.errors import to_error_info
 
             self.chat_screen.post_message(m.SessionFailed(to_error_info(error)))
@@ -126,11 +126,11 @@ class LocalchatApp(App[int]):
                 run = screen.answering.run
                 if run is not None:
                     run.over.wait(3.0)
-                screen.finish_store()
+                screen.work.finish()
                 screen.knowledge.close()
                 session.close()
         except Exception as error:
-            screen.log_error(error)
+            screen.work.log_error(error)
         finally:
             self.call_from_thread(self.exit, status, status)
 

@@ -141,7 +141,7 @@ class Answering:
             group="answer",
             exit_on_error=False,
         )
-        screen.show_footer()
+        screen.bars.show_footer()
         screen.new_lines.watch_live(True)
 
     def _wait_for_model(self, text: str) -> None:
@@ -152,7 +152,7 @@ class Answering:
             return
         self.pending = text
         screen.draft.show_mode()
-        screen.show_footer()
+        screen.bars.show_footer()
 
     # ---- ending
 
@@ -166,7 +166,7 @@ class Answering:
         if self.run is None:
             return False
         run = self.run
-        self.screen.in_thread(lambda: run.session.cancel(run.chat_id), "cancel")
+        self.screen.work.in_thread(lambda: run.session.cancel(run.chat_id), "cancel")
         return True
 
     def restore(self, text: str) -> None:
@@ -207,7 +207,7 @@ class Answering:
         run.chat_id, run.answer_id = event.chat.id, event.answer.id
         if was_on_screen:
             screen.chat = event.chat
-            screen.show_title()
+            screen.bars.show_title()
             await self._show_begun(run, event)
         screen.chats.mark()
 
@@ -296,7 +296,7 @@ class Answering:
         screen = self.screen
         screen.chats.mark()
         screen.chats.refresh()
-        screen.show_footer()
+        screen.bars.show_footer()
         screen.new_lines.watch_live(False)
         if run is not None and not run.is_stored and not run.has_failed:
             self.restore(run.text)

@@ -7,21 +7,19 @@ modules beside this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
-from textual.message import Message as TextualMessage
 from textual.screen import Screen
 from textual.widgets import Static
 
 from app import messages as m
-from app.keys import bindings, first_shown, of_group
+from app.keys import bindings, first_shown
 from app.screens.answering import Answering
+from app.screens.bars import Bars
 from app.screens.chat_list import ChatList
 from app.screens.completing import Completing
 from app.screens.draft import Draft
@@ -34,6 +32,7 @@ from app.screens.setting_changes import SettingChanges
 from app.screens.slash_commands import SlashCommands
 from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
+from app.screens.work import Work
 from app.slash import Line, parse, unescape
 from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
@@ -73,8 +72,8 @@ class ChatScreen(Screen[None]):
         """None: a chat that has no message yet."""
         self.loaded: Loaded | None = None
         self.used_tokens = 0
-        self._store = ThreadPoolExecutor(1, thread_name_prefix="store")
-        self._is_over = False
+        self.work = Work(self)
+        self.bars = Bars(self)
         self.draft = Draft(self)
         self.completing = Completing(self)
         self.answering = Answering(self)
@@ -112,7 +111,7 @@ class ChatScreen(Screen[None]):
         self.load_bar.load = None
         self.set_interval(POLL_S, self._poll)
         self.overlays.show_empty()
-        self.show_footer()
+        self.bars.show_footer()
         self.draft.show_used()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -141,65 +140,7 @@ class ChatScreen(Screen[None]):
     def key(self, action_id: str) -> str:
         return first_shown(action_id, self.overrides)
 
-    # ---- threads
-
-    def in_store(self, work: Callable[[], TextualMessage | None]) -> None:
-        """Runs store work in order in its own thread; what it returns is posted, what it raises is
-        told.
-        """
-        if not self._is_over:
-            self._store.submit(self.guarded, work)
-
-    def in_thread(self, work: Callable[[], TextualMessage | None], group: str) -> None:
-        """Runs other slow work in a thread of its own."""
-        self.run_worker(lambda: self.guarded(work), thread=True, group=group)
-
-    def guarded(self, work: Callable[[], TextualMessage | None]) -> None:
-        """In a thread: posts what `work` returns, tells what it raises."""
-        try:
-            message = work()
-        except Exception as error:
-            message = m.Told(self.log_error(error), is_problem=True)
-        if message is not None and self.is_attached:
-            self.post_message(message)
-
-    def log_error(self, error: Exception) -> str:
-        """One line for the person; a defect of ours leaves its traceback in the log."""
-        from app.errors import to_error_info
-        from engine.errors import LocalchatError
-
-        if not isinstance(error, LocalchatError):
-            import logging
-
-            logging.getLogger("localchat").error("in a worker thread", exc_info=error)
-        info = to_error_info(error)
-        return " ".join(part for part in (info.title, info.text, info.next_step) if part)
-
-    def finish_store(self) -> None:
-        """Waits for what is being written; call it last."""
-        self._is_over = True
-        self._store.shutdown(wait=True)
-
-    # ---- what is shown around the conversation
-
-    def show_footer(self) -> None:
-        self.show_documents()
-        keys = [key for key in (*of_group("chat"), *of_group("anywhere")) if key.footer]
-        if isinstance(self.focused, Turn):
-            keys = [key for key in of_group("turn") if key.footer]
-        elif not (self.answering.run or self.loader.is_running or self.answering.pending):
-            keys = [key for key in keys if key.id != "chat.stop"]
-        self.query_one(Footer).keys = tuple(keys)
-
-    def show_title(self) -> None:
-        bar = self.query_one(TitleBar)
-        private = "private · " if self.session is not self.stored_session else ""
-        bar.chat_title = private + (self.chat.title if self.chat else "")
-        bar.documents = self.knowledge.name or ""
-        bar.model = self.loader.words()
-
-    def show_documents(self) -> None:
-        self.query_one(Footer).documents = self.knowledge.words()
+    # ---- what is told
 
     @on(m.Told)
     def _told(self, event: m.Told) -> None:
@@ -220,16 +161,12 @@ class ChatScreen(Screen[None]):
         self.post_message(m.Told(text))
 
     def on_descendant_focus(self) -> None:
-        self.show_footer()
+        self.bars.show_footer()
 
     def _poll(self) -> None:
         self.chats.poll()
-        session = self.stored_session
-        if session is not None:
-            state = session.client.state
-            self.query_one(Footer).state = state
-            self.query_one(Footer).engine = "tuning" if state is not None and state.tuning else ""
-            self.show_documents()
+        self.bars.show_engine()
+        self.bars.show_documents()
 
     # ---- the prompt
 
@@ -400,7 +337,7 @@ class ChatScreen(Screen[None]):
         shown, renamed = self.chat, event.chat
         if shown and (shown.id, shown.private) == (renamed.id, renamed.private):
             self.chat = renamed
-            self.show_title()
+            self.bars.show_title()
         self.chats.refresh()
 
     @on(m.Attached)

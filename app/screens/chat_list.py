@@ -94,7 +94,7 @@ class ChatList:
             return
         self._is_listing = True
         query = self.sidebar.query_text
-        self.screen.in_store(
+        self.screen.work.in_store(
             lambda: m.ChatsListed(tuple(session.history.chats(query or None)), query)
         )
 
@@ -112,7 +112,7 @@ class ChatList:
         if session is None or self._is_polling:
             return
         self._is_polling = True
-        self.screen.in_store(lambda: self._look(session))
+        self.screen.work.in_store(lambda: self._look(session))
 
     def _look(self, session: Session) -> None:
         """In the store's thread."""
@@ -131,7 +131,7 @@ class ChatList:
         session = self.screen.session
         assert session is not None
         self.refresh()
-        self.screen.in_store(lambda: m.DraftRestored(session.history.draft(None)))
+        self.screen.work.in_store(lambda: m.DraftRestored(session.history.draft(None)))
         self.screen.set_timer(STALE_DELETES_S, lambda: self._finish_old_deletes(session))
 
     def choose(self, event: m.ChatChosen) -> None:
@@ -144,10 +144,10 @@ class ChatList:
         self.leave_private()
         self._keep_draft()
         if event.message_id is None:
-            self.screen.in_store(lambda: m.ChatOpened(read_chat(session, event.chat_id)))
+            self.screen.work.in_store(lambda: m.ChatOpened(read_chat(session, event.chat_id)))
         else:
             found = event.message_id
-            self.screen.in_store(lambda: self._open_at(session, event.chat_id, found))
+            self.screen.work.in_store(lambda: self._open_at(session, event.chat_id, found))
         self.screen.prompt.focus()
 
     @staticmethod
@@ -160,7 +160,9 @@ class ChatList:
         """The open chat again, after its branches changed."""
         session, chat = self.screen.session, self.screen.chat
         if session is not None and chat is not None:
-            self.screen.in_store(lambda: m.ChatOpened(read_chat(session, chat.id), keep_place=True))
+            self.screen.work.in_store(
+                lambda: m.ChatOpened(read_chat(session, chat.id), keep_place=True)
+            )
 
     async def opened(self, event: m.ChatOpened) -> None:
         screen, view = self.screen, event.view
@@ -175,7 +177,7 @@ class ChatList:
             screen.acts.leave_edit()
             screen.prompt.set_draft(view.draft)
             screen.draft.count(view.draft)
-        screen.show_title()
+        screen.bars.show_title()
         screen.draft.show_used()
         self.mark()
         await screen.answering.resume_view()
@@ -187,7 +189,7 @@ class ChatList:
         self.empty(None)
         session = self.screen.session
         if session is not None:
-            self.screen.in_store(lambda: m.DraftRestored(session.history.draft(None)))
+            self.screen.work.in_store(lambda: m.DraftRestored(session.history.draft(None)))
 
     def empty(self, chat: Chat | None) -> None:
         screen = self.screen
@@ -197,7 +199,7 @@ class ChatList:
         screen.prompt.clear_draft()
         screen.run_worker(screen.transcript.show((), {}), group="transcript")
         screen.overlays.show_empty()
-        screen.show_title()
+        screen.bars.show_title()
         screen.draft.show_used()
         self.mark()
         screen.prompt.focus()
@@ -209,7 +211,7 @@ class ChatList:
             private = screen.session
             screen.session = screen.stored_session
             if private is not None:
-                screen.in_thread(private.forget, "private")
+                screen.work.in_thread(private.forget, "private")
 
     def enter_private(self) -> None:
         screen = self.screen
@@ -225,7 +227,7 @@ class ChatList:
         session, chat = self.screen.session, self.screen.chat
         chat_id = chat.id if chat else None
         if session is not None and self.screen.acts.editing is None:
-            self.screen.in_store(lambda: session.history.save_draft(chat_id, text))
+            self.screen.work.in_store(lambda: session.history.save_draft(chat_id, text))
 
     def _keep_draft(self) -> None:
         self.save_draft(self.screen.prompt.whole)
@@ -258,11 +260,11 @@ class ChatList:
             return
         self._finish_delete()
         if session is not screen.stored_session:
-            screen.in_store(lambda: session.purge(chat.id))
+            screen.work.in_store(lambda: session.purge(chat.id))
             self.empty(None)
             return
         self._deleted = chat
-        screen.in_store(lambda: session.delete(chat.id))
+        screen.work.in_store(lambda: session.delete(chat.id))
         self.empty(None)
         self.refresh()
         left = UndoBar.SECONDS
@@ -281,13 +283,13 @@ class ChatList:
         chat = self._end_undo()
         session = self.screen.stored_session
         if chat is not None and session is not None:
-            self.screen.in_store(lambda: session.purge(chat.id))
+            self.screen.work.in_store(lambda: session.purge(chat.id))
 
     def undo(self) -> None:
         chat = self._end_undo()
         session = self.screen.stored_session
         if chat is not None and session is not None:
-            self.screen.in_store(lambda: self._bring_back(session, chat.id))
+            self.screen.work.in_store(lambda: self._bring_back(session, chat.id))
             self.refresh()
 
     @staticmethod
@@ -311,7 +313,7 @@ class ChatList:
                 if chat.id != mine:
                     session.purge(chat.id)
 
-        self.screen.in_store(purge)
+        self.screen.work.in_store(purge)
 
     def close(self) -> None:
         """The program ends: the draft is kept, a deletion is completed."""

@@ -8,6 +8,7 @@ from app import messages as m
 from app.slash import completions
 from app.themes import NAMES
 from app.widgets.bars import Completions
+from app.widgets.prompt import Prompt
 
 if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
@@ -36,13 +37,15 @@ class Completing:
         self.screen.query_one(Completions).show(())
 
     def _show(self) -> None:
-        prompt = self.screen.prompt
-        prompt.arguments = {"kb": self._bases, "theme": tuple(NAMES)}
-        self.screen.query_one(Completions).show(completions(prompt.text, prompt.arguments))
+        # Both are gone before their screen when the program ends.
+        for prompt in self.screen.query(Prompt):
+            prompt.arguments = {"kb": self._bases, "theme": tuple(NAMES)}
+            for shown in self.screen.query(Completions):
+                shown.show(completions(prompt.text, prompt.arguments))
 
     def _read_bases(self) -> None:
         session = self.screen.stored_session
         if session is not None:
-            self.screen.in_thread(
+            self.screen.work.in_thread(
                 lambda: m.BasesNamed(tuple(session.knowledge.all.names())), "names"
             )

@@ -34,7 +34,7 @@ class Draft:
             self.tokens = 0
             self.show_used()
         elif session is not None:
-            self.screen.in_thread(lambda: m.DraftCounted(text, session.count(text)), "count")
+            self.screen.work.in_thread(lambda: m.DraftCounted(text, session.count(text)), "count")
 
     def counted(self, event: m.DraftCounted) -> None:
         if event.text == self.screen.prompt.whole:
@@ -45,7 +45,9 @@ class Draft:
         session = self.screen.session
         if session is not None:
             label, text = event.label, event.text
-            self.screen.in_thread(lambda: m.PasteCounted(label, session.count(text)), "count-paste")
+            self.screen.work.in_thread(
+                lambda: m.PasteCounted(label, session.count(text)), "count-paste"
+            )
 
     def paste_counted(self, event: m.PasteCounted) -> None:
         if event.tokens is not None:

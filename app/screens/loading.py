@@ -39,8 +39,8 @@ class Loading:
             return
         self.is_running, self.was_cancelled = True, False
         screen.load_bar.load = Load(model or "")
-        screen.show_footer()
-        screen.show_title()
+        screen.bars.show_footer()
+        screen.bars.show_title()
         screen.run_worker(
             lambda: self._load(session, model), thread=True, group="load", exit_on_error=False
         )
@@ -59,7 +59,7 @@ class Loading:
             from engine.errors import LocalchatError, ModelNotFound
 
             if not isinstance(error, LocalchatError):
-                self.screen.log_error(error)
+                self.screen.work.log_error(error)
             no_model = isinstance(error, ModelNotFound) and model is None
             post(m.LoadFailed(to_error_info(error), no_model=no_model))
 
@@ -72,7 +72,7 @@ class Loading:
         screen = self.screen
         self._end()
         screen.loaded = loaded
-        screen.show_title()
+        screen.bars.show_title()
         screen.draft.show_used()
         for notice in loaded.notices:
             screen.tell(notice)
@@ -87,7 +87,7 @@ class Loading:
         session = screen.stored_session
         screen.loaded = session.loaded if session is not None else None
         screen.answering.stop()
-        screen.show_title()
+        screen.bars.show_title()
         if event.no_model:
             screen.overlays.show_first_start(event.error)
         elif self.was_cancelled:
@@ -106,13 +106,13 @@ class Loading:
         if not self.is_running or session is None or self.was_cancelled:
             return self.is_running
         self.was_cancelled = True
-        self.screen.in_thread(session.client.cancel_load, "cancel")
+        self.screen.work.in_thread(session.client.cancel_load, "cancel")
         return True
 
     def _end(self) -> None:
         self.is_running = False
         self.screen.load_bar.load = None
-        self.screen.show_footer()
+        self.screen.bars.show_footer()
 
     # ---- choosing
 
@@ -131,7 +131,7 @@ class Loading:
             page.post_message(m.ModelsFound(tuple(find_models(default_folders(folder)))))
 
         screen.app.push_screen(page, self._chosen)
-        screen.in_thread(lambda: find(), "models")
+        screen.work.in_thread(lambda: find(), "models")
 
     def _chosen(self, path: str | None) -> None:
         if path is None:

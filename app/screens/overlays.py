@@ -130,7 +130,7 @@ class Overlays:
         def open_it() -> None:
             webbrowser.open(target)
 
-        self.screen.in_thread(lambda: open_it(), "browser")
+        self.screen.work.in_thread(lambda: open_it(), "browser")
 
     # ---- the editor
 

@@ -47,7 +47,7 @@ class SettingChanges:
         try:
             settings = apply_options(session.settings, [option.replace(" = ", "=")])
         except UsageError as error:
-            screen.post_message(m.Told(screen.log_error(error), is_problem=True))
+            screen.post_message(m.Told(screen.work.log_error(error), is_problem=True))
             return
         screen.tell(f"{option} is set for this run.")
         self._use(settings)
@@ -64,11 +64,11 @@ class SettingChanges:
         try:
             value = parse_text(change.key, LEAVES[change.key], change.text)
         except UsageError as error:
-            screen.post_message(m.Told(screen.log_error(error), is_problem=True))
+            screen.post_message(m.Told(screen.work.log_error(error), is_problem=True))
             return
         file = session.paths.config_file
         self._use(build(session.settings, {change.key: value}))
-        screen.in_store(lambda: self._saved(file, change.key, value))
+        screen.work.in_store(lambda: self._saved(file, change.key, value))
 
     def _saved(self, file: Path, key: str, value: object) -> m.Told:
         """In the store's thread."""
@@ -78,7 +78,7 @@ class SettingChanges:
         try:
             save_setting(file, key, value)
         except LocalchatError as error:
-            reason = self.screen.log_error(error)
+            reason = self.screen.work.log_error(error)
             return m.Told(f"{key} holds for this run only. {reason}", is_problem=True)
         return m.Told(kept_words(file, key, os.environ))
 

@@ -63,7 +63,9 @@ class SlashCommands:
             screen.overlays.show_lines("system prompt", lines)
             return
         screen.chats.save_draft("")
-        screen.in_store(lambda: m.ChatOpened(read_chat(session, session.new_chat(argument).id)))
+        screen.work.in_store(
+            lambda: m.ChatOpened(read_chat(session, session.new_chat(argument).id))
+        )
 
     def command_set(self, argument: str) -> None:
         if argument:
@@ -77,7 +79,7 @@ class SlashCommands:
             screen.tell("Name a file: /attach notes.txt")
             return
         path = Path(argument).expanduser()
-        screen.in_thread(lambda: read_attachment(path), "attach")
+        screen.work.in_thread(lambda: read_attachment(path), "attach")
 
     def command_kb(self, argument: str) -> None:
         if argument:
@@ -107,7 +109,7 @@ class SlashCommands:
                 file.write(text)
             return m.Told(f"Written to {path}")
 
-        self.screen.in_store(export)
+        self.screen.work.in_store(export)
 
     def command_title(self, argument: str) -> None:
         session, chat = self._session, self.screen.chat
@@ -130,7 +132,7 @@ class SlashCommands:
             leaf = session.history.chat(chat.id).current_leaf
             return m.Shown("branches", tuple(tree_lines(messages, leaf)))
 
-        self.screen.in_store(read)
+        self.screen.work.in_store(read)
 
     def command_private(self, argument: str) -> None:
         self.screen.chats.enter_private()
@@ -140,7 +142,7 @@ class SlashCommands:
         if session is None or chat is None:
             self.screen.tell("This chat is empty.")
             return
-        self.screen.in_store(
+        self.screen.work.in_store(
             lambda: m.Shown("this chat", tuple(chat_lines(session.history.path(chat.id))))
         )
 

@@ -22,19 +22,19 @@ class Titles:
         self.screen = screen
 
     def rename(self, session: Session, chat_id: int, title: str) -> None:
-        self.screen.in_store(lambda: m.ChatRenamed(session.history.rename(chat_id, title)))
+        self.screen.work.in_store(lambda: m.ChatRenamed(session.history.rename(chat_id, title)))
 
     def propose(self, session: Session, chat_id: int) -> None:
         """The model's title, wanted by the person: a failure is told."""
         if self.screen.answering.run is not None or self.screen.loaded is None:
             self.screen.tell("The model must be ready and idle to propose a title.")
             return
-        self.screen.in_thread(lambda: titled(session, chat_id), "title")
+        self.screen.work.in_thread(lambda: titled(session, chat_id), "title")
 
     def after(self, session: Session, answer: Message) -> None:
         """A first answer is complete; the engine lets the next question go before this job."""
         if session.settings.chat.auto_title and answer.status in ("complete", "cut"):
-            self.screen.in_thread(lambda: first_title(session, answer.chat_id), "title")
+            self.screen.work.in_thread(lambda: first_title(session, answer.chat_id), "title")
 
 
 def titled(session: Session, chat_id: int) -> m.ChatRenamed:

@@ -82,7 +82,7 @@ class TurnActs:
         self.screen.prompt.set_draft(question.text)
         self.screen.prompt.focus()
         self.screen.draft.show_mode()
-        self.screen.show_footer()
+        self.screen.bars.show_footer()
 
     def leave_edit(self) -> bool:
         """Escape; whether a question was being edited."""
@@ -122,7 +122,7 @@ class TurnActs:
             session.select(ids[place])
             return m.ChatOpened(read_chat(session, chat.id), keep_place=True)
 
-        self.screen.in_store(select)
+        self.screen.work.in_store(select)
 
     # ---- copying
 
@@ -133,7 +133,7 @@ class TurnActs:
             return
         self.screen.app.copy_to_clipboard(text)
         command = clipboard.find_tool(os.environ)
-        self.screen.in_thread(
+        self.screen.work.in_thread(
             lambda: m.Told(clipboard.describe(text, clipboard.copy_with_tool(text, command))),
             "clipboard",
         )
@@ -159,7 +159,7 @@ class TurnActs:
             self.screen.tell("This chat is being answered.")
             return
         message_id = turn.message.id
-        self.screen.in_store(
+        self.screen.work.in_store(
             lambda: m.DeleteAsked(message_id, session.history.subtree_count(message_id))
         )
 
@@ -185,7 +185,7 @@ class TurnActs:
             session.history.delete_subtree(message_id)
             return m.ChatOpened(read_chat(session, chat.id), keep_place=True)
 
-        self.screen.in_store(delete)
+        self.screen.work.in_store(delete)
 
 
 def text_of(turn: Turn) -> str:

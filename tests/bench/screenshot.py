@@ -113,12 +113,12 @@ async def play(picture: Picture, folder: Path, place: Path) -> None:
         else:
             await ask(screen, pilot, QUESTION, 2)
             await ask(screen, pilot, "Name three museums there.", 4)
-        screen.show_footer()
+        screen.bars.show_footer()
         screen._poll()
         await pilot.pause(0.3)
         text = inert(program.export_screenshot(title=" "))
         (folder / f"{picture.name}.svg").write_text(text, encoding="utf-8")
-        screen.finish_store()
+        screen.work.finish()
         screen.knowledge.close()
         session = screen.stored_session
         if session is not None:

@@ -42,7 +42,7 @@ class BaseActs:
         """Reads again what there is, where the page is open."""
         session = self.screen.stored_session
         if session is not None and self._page is not None:
-            self.screen.in_thread(lambda: m.BasesListed(tuple(base_rows(session))), "bases")
+            self.screen.work.in_thread(lambda: m.BasesListed(tuple(base_rows(session))), "bases")
 
     def listed(self, event: m.BasesListed) -> None:
         if self._page is not None and self._page.is_attached:
@@ -104,7 +104,7 @@ class BaseActs:
             session.knowledge.all.create(name, [folder]).close()
             return m.BaseMade(name)
 
-        self.screen.in_thread(create, "base")
+        self.screen.work.in_thread(create, "base")
 
     def made(self, name: str) -> None:
         if self._page is not None:
@@ -125,7 +125,7 @@ class BaseActs:
             session.base(name).add(place)
             return m.BaseMade(name)
 
-        self.screen.in_thread(add, "base")
+        self.screen.work.in_thread(add, "base")
 
     def ask_drop(self, name: str, roots: tuple[Path, ...]) -> None:
         """Which folder, where there are several; then whether."""
@@ -158,7 +158,7 @@ class BaseActs:
             session.base(name).drop(root)
             return m.BaseMade(name)
 
-        self.screen.in_thread(drop, "base")
+        self.screen.work.in_thread(drop, "base")
 
     def ask_export(self, name: str) -> None:
         hint = "A new file for all passages with their places, one JSON object a line."
@@ -179,7 +179,7 @@ class BaseActs:
             session.base(name).export(path)
             return m.Told(f"Written to {path}")
 
-        self.screen.in_thread(export, "export")
+        self.screen.work.in_thread(export, "export")
 
     def ask_remove(self, name: str) -> None:
         page = ConfirmPage(

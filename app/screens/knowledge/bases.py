@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
+from textual.css.query import DOMQuery
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -72,22 +73,27 @@ class BasesPage(Page[str]):
 
     def show(self, rows: tuple[BaseRow, ...]) -> None:
         """Draws the list again; the highlighted base stays so."""
-        options = self.query_one(OptionList)
         chosen = self.wanted or self._highlighted()
         if any(row.name == self.wanted for row in rows):
             self.wanted = ""
         self.rows = rows
-        options.clear_options()
-        options.add_options(self._options())
         names = ["", *(row.name for row in rows)]
-        options.highlighted = names.index(chosen) if chosen in names else 0
-        options.focus()
+        for options in self._lists():
+            options.clear_options()
+            options.add_options(self._options())
+            options.highlighted = names.index(chosen) if chosen in names else 0
+            options.focus()
 
     def advanced(self, name: str) -> None:
         """How far one base is."""
         row = next((row for row in self.rows if row.name == name), None)
-        if row is not None:
-            self.query_one(OptionList).replace_option_prompt(f"base-{name}", self._row(row))
+        for options in self._lists():
+            if row is not None:
+                options.replace_option_prompt(f"base-{name}", self._row(row))
+
+    def _lists(self) -> DOMQuery[OptionList]:
+        """The one list; none before the page is drawn and when it goes."""
+        return self.query(OptionList)
 
     def _options(self) -> Iterator[Option]:
         mark = "  " if self._knowledge.name else "● "
@@ -116,7 +122,8 @@ class BasesPage(Page[str]):
     # ---- what is asked
 
     def _highlighted(self) -> str:
-        option = self.query_one(OptionList).highlighted_option
+        found = (each.highlighted_option for each in self._lists())
+        option = next(found, None)
         return (option.id or "base-").removeprefix("base-") if option is not None else ""
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

@@ -88,7 +88,7 @@ class Knowledge:
             session.base(name)
             return m.BaseUsed(name)
 
-        self.screen.in_thread(use, "base")
+        self.screen.work.in_thread(use, "base")
 
     def used(self, name: str) -> None:
         """It is open: it answers, and is kept in step from now on."""
@@ -117,8 +117,8 @@ class Knowledge:
                 self.choose(name)
 
     def _show(self) -> None:
-        self.screen.show_title()
-        self.screen.show_documents()
+        self.screen.bars.show_title()
+        self.screen.bars.show_documents()
         self.screen.bases.redraw()
 
     # ---- in step
@@ -139,7 +139,7 @@ class Knowledge:
             )
             self._watch.start()
         except Exception as error:
-            screen.post_message(m.Told(screen.log_error(error), is_problem=True))
+            screen.post_message(m.Told(screen.work.log_error(error), is_problem=True))
 
     def _stop_watch(self) -> None:
         watch, self._watch = self._watch, None
@@ -170,7 +170,7 @@ class Knowledge:
             self._stops[name].set()
             return
         stop = self._stops[name] = Event()
-        self.screen.in_thread(lambda: self._sync(session, name, repair, stop), f"sync {name}")
+        self.screen.work.in_thread(lambda: self._sync(session, name, repair, stop), f"sync {name}")
 
     def read_again(self, name: str) -> None:
         """Its folders are others: a sync that runs makes way for a new one; a watch sees it."""
@@ -215,7 +215,7 @@ class Knowledge:
             self.progress[event.name] = event.progress
             if event.progress.is_searchable and not (before and before.is_searchable):
                 self.screen.bases.reload()  # All files are read: what it holds has changed.
-        self.screen.show_documents()
+        self.screen.bars.show_documents()
         self.screen.bases.advanced(event.name)
 
     def troubled(self, event: m.SyncTroubled) -> None:
@@ -238,7 +238,7 @@ class Knowledge:
             session.remove_base(name)
             self.screen.post_message(m.BaseAdvanced(name, None))
 
-        self._watcher.submit(self.screen.guarded, remove)
+        self._watcher.submit(self.screen.work.guarded, remove)
 
     # ---- the end
 

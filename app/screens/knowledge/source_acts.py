@@ -50,7 +50,7 @@ class SourceActs:
             shown = answer_sources(session, message_id)
             return m.Told(NO_SOURCES) if shown is None else m.SourcesFound(shown, number)
 
-        self.screen.in_store(read)
+        self.screen.work.in_store(read)
 
     def found(self, event: m.SourcesFound) -> None:
         shown = event.shown
@@ -72,7 +72,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.SourceRead(source_view(session, base, passage)))
 
-        self.screen.in_thread(read, "source")
+        self.screen.work.in_thread(read, "source")
 
     # ---- of a base
 
@@ -86,7 +86,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.FilesListed(tuple(session.base(name).files())))
 
-        self.screen.in_thread(read, "files")
+        self.screen.work.in_thread(read, "files")
 
     def open_file(self, name: str, file: FileState) -> None:
         session = self.screen.stored_session
@@ -101,7 +101,7 @@ class SourceActs:
         def read() -> None:
             page.post_message(m.SourceRead(beginning(file, session.base(name).index)))
 
-        self.screen.in_thread(read, "source")
+        self.screen.work.in_thread(read, "source")
 
 
 def answer_sources(session: Session, message_id: int) -> AnswerSources | None:

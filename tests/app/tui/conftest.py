@@ -138,7 +138,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., obje
                 if session is not None:
                     session.cancel()
                     await it.until(lambda: app.chat_screen.answering.run is None)
-                app.chat_screen.finish_store()
+                app.chat_screen.work.finish()
                 if session is not None:
                     session.close()
 

@@ -15,7 +15,8 @@ from app.knowledge.errors import EmbedderChanged, IndexDamaged
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.sources import Citation, Sources
 from app.knowledge.states import SyncProgress
-from app.screens.knowledge.bases import BasesPage
+from app.messages import BaseAdvanced, BasesNamed
+from app.screens.knowledge.bases import BaseRow, BasesPage
 from app.screens.knowledge.files import FilesPage
 from app.screens.knowledge.source import SourcePage
 from app.screens.knowledge.sources import SourcesPage
@@ -455,6 +456,21 @@ async def test_names_paths_and_texts_of_documents_are_only_text(
             await it.until(lambda kind=kind: isinstance(it.app.screen, kind))
             await it.until(lambda: "[bold red]" in it.text())
             assert_clean(it)
+
+
+async def test_news_of_documents_when_the_program_ends_are_shown_nowhere(stage: Stage) -> None:
+    """Widgets go before the screen that they stand on, and messages still come."""
+    async with stage() as it:
+        screen = it.screen
+        page = BasesPage(screen.bases, screen.knowledge, {})
+        page.show((BaseRow("work"),))
+        page.advanced("work")
+        await screen.query("Footer, TitleBar, Completions").remove()
+        screen.knowledge.advanced(BaseAdvanced("work", SyncProgress("reading", 1, 2)))
+        screen.bars.show_title()
+        screen.bars.show_footer()
+        screen.bars.show_engine()
+        screen.completing.named(BasesNamed(("work",)))
 
 
 def test_what_was_read_and_not_cited_is_counted() -> None:
