@@ -15,7 +15,7 @@ from app.errors import file_error
 from app.knowledge.given import Given, given_in
 from app.sanitize import single_line
 from app.store.conversation import Message
-from app.store.rows import storable
+from app.store.text import storable
 from engine.errors import UsageError
 
 MOST_BYTES = 20_000_000

@@ -19,7 +19,8 @@ from app.knowledge.sources import Citation, Sources
 from app.sanitize import single_line
 from app.store.conversation import Chat, Message
 from app.store.history import History
-from app.store.rows import Cited, as_path, storable
+from app.store.rows import Cited, as_path
+from app.store.text import storable
 from engine.errors import UsageError
 
 FORMAT = "localchat.chat"

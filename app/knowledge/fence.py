@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 
 
@@ -13,6 +12,8 @@ def fence(text: str, mark: str) -> str:
 
 def unused_mark(texts: Iterable[str]) -> str:
     """A mark that nobody could know when the texts were written, and that stands in none."""
+    import secrets  # not before the first paint
+
     known = list(texts)
     while any((mark := secrets.token_hex(4)) in text for text in known):
         pass

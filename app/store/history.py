@@ -34,9 +34,9 @@ from app.store.rows import (
     pack,
     pack_ids,
     pack_info,
-    storable,
     summary_from,
 )
+from app.store.text import storable
 from app.store.titles import title_from
 
 SUMMARIES = """

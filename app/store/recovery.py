@@ -15,7 +15,7 @@ from typing import Any, get_args
 
 from app.store.conversation import Status, TitleSource
 from app.store.pages import Pages, Row, Value
-from app.store.rows import storable
+from app.store.text import storable
 from app.store.titles import title_from
 
 Kind = tuple[type, ...]

@@ -17,6 +17,7 @@ import msgspec
 
 from app.knowledge.sources import Citation, Sources
 from app.store.conversation import AnswerInfo, Chat, ChatSummary, Message
+from app.store.text import storable
 
 CHAT_COLUMNS = "id, title, title_source, created, updated, date, system, current_leaf"
 MESSAGE_COLUMNS = (
@@ -123,12 +124,3 @@ def as_path(kind: type, value: object) -> object:
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise NotImplementedError(kind)
-
-
-def storable(text: str) -> str:
-    """Text that UTF-8 can hold: lone surrogates become replacement marks."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

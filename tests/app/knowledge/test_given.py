@@ -19,7 +19,7 @@ from app.portable import as_document, read_document, read_whole, store_document
 from app.session import Answered, Options, Saved, Session, SessionEvent
 from app.settings import Settings
 from app.store.history import History
-from app.store.rows import storable
+from app.store.text import storable
 from engine.backends.scripted_vocabulary import BOS, END
 from engine.chat import Chat
 from engine.request import Sampling

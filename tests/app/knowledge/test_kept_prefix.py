@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.attached import Attachment
 from app.knowledge.bases import KnowledgeBases
 from app.paths import Paths
 from app.session import Answered, Options, Session
@@ -94,6 +95,21 @@ def test_no_turn_reads_its_history_again(session: Session) -> None:
         assert found(after) >= before.prompt_tokens + before.completion_tokens - 1
         assert after.computed_tokens <= after.prompt_tokens - before.prompt_tokens
     assert all(one.message.info and one.result.reuse_break is None for one in answers)
+
+
+def test_text_that_goes_whole_into_a_message_is_read_once(session: Session) -> None:
+    attached = (Attachment("notes.txt", "Bees hum.\n<<0>>\n" * 20), Attachment("", "Ants walk."))
+    plain = Options(max_tokens=24)
+    *_, first = session.send(None, "Who hums?", replace(plain, attached=attached))
+    assert isinstance(first, Answered)
+    before = first.result.usage
+    for question in ("And who walks?", "Who else?"):
+        *_, one = session.send(first.chat_id, question, plain)
+        assert isinstance(one, Answered)
+        after = one.result.usage
+        assert found(after) >= before.prompt_tokens + before.completion_tokens - 1
+        assert after.computed_tokens <= after.prompt_tokens - before.prompt_tokens
+        before = after
 
 
 # ---- with the starter
