@@ -58,6 +58,8 @@ matrices (`PROGRAMS`).
 """
 PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4)
 """Two weights at once: steps of 128 columns spill."""
+PACKED_MIXED = LinearTile(rows=64, columns=128, stages=3, registers=192)
+"""Of two types in one launch, whose addresses are held together: 168 registers spill."""
 DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
 
 
@@ -220,4 +222,6 @@ def launch(
 def tile_of(weight: Projection, is_pair: bool) -> LinearTile:
     if isinstance(weight, Tensor):
         return DENSE
+    if isinstance(weight, MixedPlanes):
+        return PACKED_MIXED
     return PACKED_PAIR if is_pair else PACKED
