@@ -69,18 +69,18 @@ second tile on its way it is 56 KiB, and spills with Triton 3.6.
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
 """Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
 PREFILL_WIDE_PACKED = PrefillTile(rows=64, stages=1, registers=255)
-"""The same of 8 bits, whose codes are made numbers: 217-255 registers, 72 KiB at most. Of 64 keys
+"""The same of 8 bits, whose codes are made numbers: 207-255 registers, 72 KiB at most. Of 64 keys
 each thread makes numbers of 16 neighbours: 57 % of the instructions a row and key that 32 keys
 take, on 9.0 72 %.
 """
 PREFILL_NIBBLES = PrefillTile(rows=64, stages=1)
 """4-bit V: 163-255 registers, which leave no room for a second tile on its way; 4 warps spill."""
 PREFILL_WIDE_NIBBLES = PrefillTile(rows=32, stages=1, registers=255)
-"""The same of more than 128 dims: 170-255 registers, and 57 % of the instructions a row and key
+"""The same of more than 128 dims: 211-254 registers, and 57 % of the instructions a row and key
 that 64 rows of 16 keys take, the most keys that 64 rows leave room for.
 """
 PREFILL_WIDE_NIBBLES_GROUPED = PrefillTile(rows=64, keys=16, stages=1)
-"""On 9.0 and 10.0: instructions of a warp group begin at 64 rows. 196-202 registers."""
+"""On 9.0 and 10.0: instructions of a warp group begin at 64 rows. 182-189 registers."""
 
 
 @dataclass(frozen=True, slots=True)
