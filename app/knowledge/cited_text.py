@@ -11,15 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 OPEN, CLOSE = "[\\[【［]", "[\\]】］]"
-NUMBERS = "\\d{1,3}(?:\\s*[,;、，–-]\\s*\\d{1,3})*"
+NUMBERS = "\\d{1,3}(?:\\s{0,3}[,;、，–-]\\s{0,3}\\d{1,3}){0,40}"
 TOKEN = re.compile(
     "(?P<fence>^[ \t]*(?P<ticks>```|~~~).*?(?:^[ \t]*(?P=ticks)|\\Z))"
     "|(?P<code>`[^`\n]*(?:`|\n|\\Z))"
-    f"|(?P<space>[ \t]*){OPEN}\\s*(?P<numbers>{NUMBERS})\\s*{CLOSE}",
+    f"|(?:(?<![ \t])[ \t]+)?{OPEN}\\s{{0,3}}(?P<numbers>{NUMBERS})\\s{{0,3}}{CLOSE}",
     re.MULTILINE | re.DOTALL,
 )
-UNDECIDED = re.compile(f"[ \t]*(?:{OPEN}[\\d\\s,;、，–-]{{0,32}})?\\Z")
-"""The end of a text that the next words may make a citation with an unknown number."""
+UNDECIDED = re.compile(f"[ \t]*(?:{OPEN}[\\d\\s,;、，–-]*)*\\Z")
+"""The end of a text that the next words may make a citation with an unknown number, or that may
+become one when what stands between is taken out.
+"""
+LONGEST = 500
+"""Characters of a citation."""
 HALF = re.compile(f"[ \t]*{OPEN}\\s*\\d[\\d\\s,;、，–-]*\\Z")
 """A citation that the end of an answer cut off."""
 
@@ -53,8 +57,18 @@ def spelled(numbers: str) -> Iterator[int]:
 
 def known_only(text: str, known: int) -> str:
     """The text without numbers outside 1 to `known`, and without half a citation at its end."""
-    if half := HALF.search(text, decided(text)):
-        text = text[: half.start()]
+    # Again and again: what stood behind a number may begin a line now, and with it a block of code.
+    while (shorter := without_unknown(without_half(text), known)) != text:
+        text = shorter
+    return text
+
+
+def without_half(text: str) -> str:
+    half = HALF.search(text, decided(text))
+    return text[: half.start()] if half else text
+
+
+def without_unknown(text: str, known: int) -> str:
     pieces: list[str] = []
     position = 0
     for mark in marks(text):
@@ -79,22 +93,23 @@ class CitedText:
     def add(self, text: str) -> str:
         """What can be shown now; the rest follows with the next part or the end."""
         self._raw += text
-        return self._show(self._raw[: decided(self._raw)])
+        shown = known_only(self._raw[: decided(self._raw)], self._known)
+        return self._show(shown[: decided(shown)])
 
     def end(self) -> str:
-        return self._show(self._raw)
+        return self._show(known_only(self._raw, self._known))
 
-    def _show(self, raw: str) -> str:
-        shown = known_only(raw, self._known)
+    def _show(self, shown: str) -> str:
         new, self._shown = shown[len(self._shown) :], shown
         return new
 
 
 def decided(text: str) -> int:
     """How many characters no further text can change."""
-    tail = UNDECIDED.search(text)
-    assert tail is not None
+    start = max(len(text) - LONGEST, 0)
     for match in TOKEN.finditer(text):
-        if match["numbers"] is None and match.end() > tail.start():
-            return len(text)
+        if match["numbers"] is None:  # code
+            start = max(start, match.end())
+    tail = UNDECIDED.search(text, start)
+    assert tail is not None
     return tail.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.knowledge.citations import check, narrowed, statements_of
@@ -28,6 +28,8 @@ PIECES = (
     "1",
     ",",
     "【7】",
+    "[1",
+    "  [9]",
 )
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
@@ -37,6 +39,10 @@ CHINESE = passage("年费为四十欧元。每年三月支付。", "费用.md")
 ALL = (FEES, DOGS, CHINESE)
 
 
+@example("[1]```\n```[1]", [4, 3], 0)
+@example("[[[1]1", [3], 0)
+@example("[1]`[1\n[1]", [3, 5], 0)
+@example("[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]", [40], 3)
 @given(texts, st.lists(st.integers(1, 5)), st.integers(0, 3))
 def test_a_stream_shows_what_the_whole_shows(text: str, sizes: list[int], known: int) -> None:
     stream = CitedText(known)
@@ -49,6 +55,8 @@ def test_a_stream_shows_what_the_whole_shows(text: str, sizes: list[int], known:
     assert shown == known_only(text, known)
 
 
+@example("[1]```\n```[1]", 0)
+@example("[[1]1]", 0)
 @given(texts, st.integers(0, 3))
 def test_only_known_numbers_are_left(text: str, known: int) -> None:
     shown = known_only(text, known)
