@@ -101,6 +101,11 @@ class ChatsListed(TextualMessage):
 
 
 @dataclass
+class ChatsChanged(TextualMessage):
+    """The list of chats is to be read again."""
+
+
+@dataclass
 class ModelsFound(TextualMessage):
     entries: tuple[ModelEntry, ...]
 

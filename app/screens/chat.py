@@ -397,7 +397,8 @@ class ChatScreen(Screen[None]):
         self.chats.choose(event)
 
     @on(m.SearchTyped)
-    def _search_typed(self) -> None:
+    @on(m.ChatsChanged)
+    def _chats_changed(self) -> None:
         self.chats.refresh()
 
     @on(m.DraftRestored)

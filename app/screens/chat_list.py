@@ -114,15 +114,16 @@ class ChatList:
         self._is_polling = True
         self.screen.work.in_store(lambda: self._look(session))
 
-    def _look(self, session: Session) -> None:
-        """In the store's thread."""
+    def _look(self, session: Session) -> m.ChatsChanged | None:
+        """In the store's thread, which never waits for the screen."""
         try:
             version = session.history.data_version()
         finally:
             self._is_polling = False
-        if version != self._version:
-            self._version = version
-            self.screen.app.call_from_thread(self.refresh)
+        if version == self._version:
+            return None
+        self._version = version
+        return m.ChatsChanged()
 
     # ---- opening
 

@@ -343,3 +343,13 @@ def test_the_model_in_use_need_not_fit_beside_itself() -> None:
     assert fit_words(entry, None)[0] == "does not fit: needs 12.0 GB"
     assert fit_words(entry, LOADED)[0] == "fits with 8,192 tokens"
     assert fit_words(entry, replace(LOADED, fits=False))[0] == "does not fit: needs 12.0 GB"
+
+
+async def test_the_store_never_waits_for_the_screen(stage: Stage) -> None:
+    """Else a screen that waits for the store would wait for ever."""
+    async with stage() as it:
+        it.session.history.new_chat(title="From elsewhere")
+        it.screen.chats._version = -1
+        it.screen.chats.poll()
+        it.screen.work.finish()  # the screen stands still until the store has looked
+        assert it.screen.chats._version != -1
