@@ -15,6 +15,7 @@ from app.answer_options import Options
 from app.asking import Asking, Question
 from app.attached import Placed, place, with_older
 from app.knowledge.fitting import estimate
+from app.knowledge.given import written
 from app.knowledge.sources import Sources
 from app.options import sampling_overrides
 from app.store.conversation import Chat, Message
@@ -25,7 +26,6 @@ from app.submission import (
     chat_messages,
     merged,
     require_text,
-    written,
 )
 from app.titles import tidy_title
 from app.turn import Saved, SessionEvent, Turn
@@ -136,10 +136,12 @@ class Answers:
     def _question(
         self, chat: Chat, question_id: int, submit: Submit, options: Options, text: str = ""
     ) -> Question:
+        asked = self._history.message(question_id)
+        given = None if asked.sources is None else asked.sources.given
         return Question(
             chat=chat,
             message_id=question_id,
-            text=text.strip() or written(self._history.message(question_id)),
+            text=text.strip() or written(asked.text, given),
             submit=submit,
             loaded=self._require_model(),
             settings=options.documents or self._session.settings.kb,

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Literal
 
-from app.knowledge.given import apart
 from app.knowledge.prompt import grounded
 from app.store.conversation import AnswerInfo, Chat, Message
 from engine.errors import (
@@ -58,12 +57,6 @@ def said(message: Message) -> str:
     if message.role == "user":
         return grounded(message.text, message.sources)
     return message.said or message.text
-
-
-def written(message: Message) -> str:
-    """A question without the texts that came with it."""
-    given = None if message.sources is None else message.sources.given
-    return message.text if given is None else apart(message.text, given)[0]
 
 
 def merged(settings: SamplingOverrides, options: SamplingOverrides) -> SamplingOverrides:

@@ -75,6 +75,11 @@ def apart(message: str, given: Given) -> tuple[str, tuple[str, ...]]:
     return whole.strip(), tuple(texts)
 
 
+def written(message: str, given: Given | None) -> str:
+    """What the person wrote, without the texts."""
+    return message if given is None else apart(message, given)[0]
+
+
 def with_given(message: str, given: Given | None) -> str:
     """What the model reads in the place of a message; the same values give the same bytes."""
     if given is None:

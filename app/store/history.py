@@ -14,6 +14,7 @@ from datetime import date
 from pathlib import Path
 
 from app.errors import NotFound, StorageError
+from app.knowledge.given import written
 from app.knowledge.sources import Sources
 from app.store import search, tree
 from app.store.conversation import (
@@ -178,12 +179,13 @@ class History:
         self, chat_id: int, parent_id: int | None, text: str, sources: Sources | None = None
     ) -> Message:
         """A question below `parent_id` (None: a first message); it becomes the current leaf."""
+        said = written(text, None if sources is None else sources.given)
         with self._database.write() as connection:
             chat = self._chat(connection, chat_id)
             if chat.title_source == "none":
                 connection.execute(
                     "UPDATE chats SET title = ?, title_source = 'first line' WHERE id = ?",
-                    (title_from(storable(text)), chat_id),
+                    (title_from(storable(said)), chat_id),
                 )
             asked = self._insert(connection, chat_id, parent_id, "user", "complete", text, None)
             return asked if sources is None else set_sources(connection, asked.id, sources)

@@ -180,6 +180,7 @@ def test_every_later_prompt_has_the_same_bytes_and_a_person_sees_what_they_sent(
     mark = given_of(session, message.id).mark
     assert fenced(one[0].content, mark) == ['File "a.txt":\nAnts walk.']
     assert first.message.citations == ()
+    assert session.history.chat(first.chat_id).title == "Why?"
 
 
 def test_a_new_version_keeps_what_still_stands_in_it(session: Session, client: FakeClient) -> None:

@@ -111,4 +111,4 @@ async def test_an_attached_file_is_sent_whole(stage: Stage, tmp_path: Path) -> N
         await it.pilot.press("enter")
         await it.until(lambda: it.path() and it.screen.answering.run is None)
         sent = it.path()[0].text
-        assert sent == f"File notes.txt:\n\n{'fact' + chr(10)}" + "fact\n" * 499 + "\nSum it up."
+        assert sent == 'File "notes.txt":\n' + "fact\n" * 500 + "\nSum it up."
