@@ -35,8 +35,8 @@ SHOWN = 100
 UNUSED = 20
 QUESTION_CHARACTERS = 2_000
 """What is searched of a very long question."""
-SEARCHED = "{chunks:,} passages were searched {how}."
-REFUSED = "The documents say nothing about this: {chunks:,} passages were searched {how}."
+SEARCHED = "{passages} searched {how}."
+REFUSED = "The documents say nothing about this: {passages} searched {how}."
 
 
 class CalibratedIndex(SearchIndex, Protocol):
@@ -74,9 +74,13 @@ def retrieve(
         chosen.taken,
         chosen.unused[:UNUSED],
         is_refused,
-        reason=said.format(chunks=index.chunk_count, how=how),
+        reason=said.format(passages=_were(index.chunk_count), how=how),
         needs_all=whole,
     )
+
+
+def _were(chunks: int) -> str:
+    return "1 passage was" if chunks == 1 else f"{chunks:,} passages were"
 
 
 def searchable(text: str) -> str:

@@ -309,7 +309,13 @@ def test_any_question_is_searched_without_an_error(make: Make, question: str) ->
 
 
 def test_an_empty_base_refuses(make: Make) -> None:
-    assert make({}).query("anything").is_refused
+    found = make({}).query("anything")
+    assert found.is_refused
+    assert "0 passages were searched" in found.reason
+
+
+def test_one_passage_is_told_as_one(make: Make) -> None:
+    assert "1 passage was searched" in make({"a.md": "Otters swim."}).query("otters").reason
 
 
 def test_thresholds_that_cannot_be_read_are_the_defaults() -> None:
