@@ -120,7 +120,11 @@ class Engine:
         plan, scores, step_events = self._forward(wanted) if flight is None else self._land(flight)
         if scores is not None and self._may_run_ahead(wanted, plan):
             self._ahead.launch(plan, scores, None if flight is None else self._clock())
-        tokens = self._sample(plan, scores)
+        try:
+            tokens = self._sample(plan, scores)
+        except Exception as error:
+            # What breaks in a pass that was launched ahead is told when its scores are read.
+            return events + step_events + self._fail_step(plan, info_of(error))
         return events + step_events + self._publish(plan, tokens)
 
     def _goes_on(self) -> bool:

@@ -44,6 +44,8 @@ class Faults:
     """Most tokens of all sequences together."""
     padded_rows: int = 0
     """Output rows past the vocabulary, each with the highest logit of all."""
+    unreadable: frozenset[int] = frozenset()
+    """Forwards that return, and whose scores cannot be read."""
     wrong_choices: frozenset[int] = frozenset()
     """Forwards behind which the backend chooses other tokens than the sampler would."""
 
@@ -125,6 +127,8 @@ class ScriptedBackend:
         self._write(rows, self.faults.interrupt_at.get(call))
         scores = {i: self._scores(row, call) for i, row in enumerate(rows) if row.wants_scores}
         self._chosen = self._choose(rows, ScriptedScores(scores), call)
+        if call in self.faults.unreadable:
+            scores = {}
         if self._chosen:
             self._latest = ChosenScriptedScores(scores, tuple(self._chosen.values()))
         else:

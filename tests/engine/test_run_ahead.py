@@ -160,6 +160,20 @@ def test_a_launch_that_fails_is_as_if_it_had_not_been_tried(faults: Faults) -> N
     assert run(rig_of(faults=faults), *asked) == wanted
 
 
+def test_what_breaks_when_it_is_read_ends_the_answers_of_its_pass() -> None:
+    """With what was told before; the engine goes on."""
+    rig = rig_of(faults=Faults(unreadable=frozenset({4})))
+    rig.engine.submit(ask("a", b"hello", 12))
+    while rig.engine.busy:
+        checked_step(rig)
+    failed = rig.failure("a")
+    assert failed.result is not None
+    assert len(failed.result.token_ids) == 4
+    assert len(followers(rig.backend)) > 2
+    after = ask("b", b"hello", 8, conversation="b")
+    assert run(rig, after)[0].token_ids == run(rig_of(0), after)[0].token_ids
+
+
 # ---- what happens meanwhile
 
 

@@ -32,7 +32,6 @@ class Download:
 
     def __init__(self, rows: int, columns: int, device: torch.device) -> None:
         self._is_gpu = device.type == "cuda"
-        self._columns = columns
         size = rows * columns
         self._hosts = [
             torch.zeros(size, dtype=torch.int64, pin_memory=self._is_gpu) for _ in range(2)
