@@ -52,14 +52,13 @@ class LinearTile:
 
 
 PACKED = LinearTile(rows=64, columns=128, stages=3)
-"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers. 128 registers spill,
-with a norm to fold or of 8 bits. A processor has those of 6 such programs, and gets 4 of most
-matrices (`PROGRAMS`).
+"""A tenth fewer instructions than steps of 64 columns; 256 leave no registers. 128 registers spill
+of 8 bits. A processor has those of 6 such programs, and gets 4 of most matrices (`PROGRAMS`).
 """
 PACKED_PAIR = LinearTile(rows=64, columns=64, stages=4)
 """Two weights at once: steps of 128 columns spill."""
-PACKED_MIXED = LinearTile(rows=64, columns=128, stages=3, registers=192)
-"""Of two types in one launch, whose addresses are held together: 168 registers spill."""
+PACKED_NORMED = LinearTile(rows=64, columns=128, stages=3, registers=192)
+"""With a norm to fold, and of two types in one launch, 168 registers spill."""
 DENSE = LinearTile(rows=32, columns=128, warps=2, stages=4)
 
 
@@ -154,7 +153,7 @@ def launch(
     """Of both ops: with `up` the results are act(x weight) * (x up)."""
     if out.numel() == 0:
         return
-    plan = tile or tile_of(weight, up is not None)
+    plan = tile or tile_of(weight, up is not None, norm is not None)
     n, k = weight.shape[-2:]
     rows = out.shape[0]
     parts = weight.parts if isinstance(weight, MixedPlanes) else (weight,)
@@ -219,9 +218,9 @@ def launch(
         )
 
 
-def tile_of(weight: Projection, is_pair: bool) -> LinearTile:
+def tile_of(weight: Projection, is_pair: bool, has_norm: bool) -> LinearTile:
     if isinstance(weight, Tensor):
         return DENSE
-    if isinstance(weight, MixedPlanes):
-        return PACKED_MIXED
-    return PACKED_PAIR if is_pair else PACKED
+    if is_pair:
+        return PACKED_PAIR
+    return PACKED_NORMED if has_norm or isinstance(weight, MixedPlanes) else PACKED
