@@ -46,8 +46,9 @@ against 5.1 for 8 bits. 96-127 registers, 74 KiB at most: fits everywhere.
 DECODE_WIDE = Splitting(tile=64, stages=3)
 """Heads of more than 128 dims: a tile of 128 keys neither fits 99 KiB nor the registers."""
 DECODE_NARROW_NIBBLES = Splitting(tile=64)
-"""4-bit V under 8-bit K, heads of 64 dims or fewer, on 12.0: a tile of 128 keys stores a register
-in its loop. 64 keys take 14.3 instructions a byte instead of 12.2, and spill nothing.
+"""4-bit V under 8-bit K, heads of 64 dims or fewer, from 9.0 on: a tile of 128 keys stores a
+register in its loop on 12.0, and spills under a window on 9.0. 64 keys take 14.3 instructions a
+byte instead of 12.2.
 """
 VERIFY_COUNT = 16
 """Shares for several new tokens of a sequence. Room for results grows with rows times shares: 64 of
@@ -65,6 +66,10 @@ in 4 warps take the fewest instructions a row and key.
 PREFILL_FP8 = PrefillTile(rows=64, warps=4, stages=1, registers=255)
 """fp8 where a program has 99 KiB: of 40 KiB two fit a processor and hide each other's loads. With a
 second tile on its way it is 56 KiB, and spills with Triton 3.6.
+"""
+PREFILL_UNEVEN = PrefillTile(rows=64, keys=32, warps=4, registers=255)
+"""8-bit K of heads of 80 and 96 dims, computed as 64 and 64: 64 keys spill but for 9.0 and 10.0. A
+fifth more instructions a row and key than of 64, 195-214 registers.
 """
 PREFILL_WIDE = PrefillTile(rows=64, keys=32)
 """Heads of more than 128 dims: 186-192 registers, 70 KiB (99 KiB on 9.0)."""
@@ -85,10 +90,13 @@ PREFILL_WIDE_NIBBLES_GROUPED = PrefillTile(rows=64, keys=16, stages=1)
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """Of one generation; `wide_nibbles`: 4-bit V of heads of more than 128 dims."""
+    """Of one generation; `uneven`: 8-bit K of heads of 80 and 96 dims, None as of 128;
+    `wide_nibbles`: 4-bit V of heads of more than 128 dims.
+    """
 
     prefill: PrefillTile
     fp8: PrefillTile = PREFILL_FP8
+    uneven: PrefillTile | None = PREFILL_UNEVEN
     wide_nibbles: PrefillTile = PREFILL_WIDE_NIBBLES
 
 
@@ -97,8 +105,8 @@ GENERATIONS: dict[Capability, Tiles] = {
     # Consumer devices: 99 KiB of shared memory a program.
     (8, 6): Tiles(PREFILL_SHALLOW),
     (8, 9): Tiles(PREFILL_SHALLOW),
-    (9, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
-    (10, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
+    (9, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, None, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
+    (10, 0): Tiles(PREFILL_DEEP, PREFILL_PACKED, None, wide_nibbles=PREFILL_WIDE_NIBBLES_GROUPED),
     (12, 0): Tiles(PREFILL_SHALLOW),
 }
 _OLDEST = (8, 0)
@@ -117,8 +125,8 @@ def splitting_for(
 ) -> Splitting:
     """For heads of `size` dims and `rows` new tokens a sequence."""
     plan = DECODE if size <= 128 else DECODE_WIDE
-    is_newest = capability is not None and capability >= (12, 0)
-    if is_newest and size <= 64 and (kind.k, kind.v) == ("int8", "int4"):
+    is_new = capability is not None and capability >= (9, 0)
+    if is_new and size <= 64 and (kind.k, kind.v) == ("int8", "int4"):
         plan = DECODE_NARROW_NIBBLES
     if rows == 1:
         return plan
@@ -132,6 +140,8 @@ def tile_for(size: int, kind: KVFormat, capability: Capability | None = None) ->
     if kind.v == "int4":
         return PREFILL_NIBBLES
     tiles = generation(capability)
+    if size in (80, 96) and kind.k in ("int8", "fp8") and tiles.uneven is not None:
+        return tiles.uneven
     if size > 64 and kind.k == "fp8":
         return tiles.fp8
     return PREFILL_PACKED if size > 64 and kind.k == "int8" else tiles.prefill

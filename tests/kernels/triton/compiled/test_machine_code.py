@@ -27,7 +27,7 @@ SCALE_LOADS = {"bf16": 0, "q8": 8, "fp8": 8, "k8v4": 24, "q4": 24}
 """Narrow loads a thread and tile of decode: of scales and zeros, which lie two bytes each. Of 256
 dims, four times as many: parts of 64 are scaled each.
 """
-KEYS_SCALES = {"bf16": 0, "q8": 36, "fp8": 36, "k8v4": 68, "q4": 66}
+KEYS_SCALES = {"bf16": 0, "k8": 18, "q8": 36, "fp8": 36, "k8v4": 68, "q4": 66}
 """The same of prefill, where each warp needs all keys of a tile: 16 a thread for each of them."""
 KV_BITS = {"bf16": 32, "q8": 16, "fp8": 16, "k8v4": 12, "q4": 8}
 """Of a number of K and one of V."""
@@ -107,7 +107,7 @@ def test_decode(architecture: int, name: str, size: int) -> None:
     cases(
         ("bf16", 64), ("k8v4", 64), ("q4", 64), ("bf16", 128), ("q8", 128), ("k8v4", 128),
         ("q4", 128), ("bf16", 256), ("q8", 256), ("fp8", 256), ("k8v4", 256), ("q4", 256),
-        ("q4", 80), ("q4", 96),
+        ("q4", 80), ("q4", 96), ("bf16", 80), ("k8", 96), ("q8", 80), ("q8", 96), ("fp8", 96),
         often={
             80: {("bf16", 128), ("q8", 256)},
             HOPPER: {("bf16", 128), ("q4", 128)},
@@ -128,12 +128,23 @@ def test_prefill(architecture: int, name: str, size: int) -> None:
 
 @RARE
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("size", [128, 256])
 @pytest.mark.parametrize("name", ["bf16", "q8", "k8v4", "q4"])
-def test_windows_and_caps_leave_registers(architecture: int, name: str) -> None:
+def test_windows_and_caps_leave_registers(architecture: int, name: str, size: int) -> None:
     """Wide heads have them, and take most registers by themselves."""
     with dry_run(architecture) as launches:
-        meta.prefill(name, 256, window=512, cap=50.0)
+        meta.prefill(name, size, window=512, cap=50.0)
     checked(launches[0], architecture)
+
+
+@RARE
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "size"), [("k8v4", 64), ("q8", 128), ("q4", 128), ("q8", 256)])
+def test_windows_leave_registers_for_decoding(architecture: int, name: str, size: int) -> None:
+    with dry_run(architecture) as launches:
+        meta.decode(name, size, window=512)
+    for launch in launches:
+        checked(launch, architecture)
 
 
 def tile_index(launch: Launch) -> tuple[int]:
