@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from engine.backends.base import Backend, Choice, Parked, Row, Scores
+from engine.backends.base import Backend, Parked, Row, Scores
 from engine.cache.kept import KeptState
 from engine.cache.prefix_cache import PrefixCache
 from engine.config import EngineConfig
@@ -28,18 +28,15 @@ from engine.events import (
 )
 from engine.failure import NOT_FINITE, no_room, refusal
 from engine.invariants import check
+from engine.new_sequence import new_sequence
 from engine.next_tokens import next_tokens, weigh
 from engine.outcome import result_of
-from engine.output.answer import AnswerText
-from engine.output.changes import penalises
-from engine.output.recent import RecentTokens
-from engine.output.text_stream import half_character
 from engine.output.thinking import Split
 from engine.rates import Rates
 from engine.request import Priority, Request
 from engine.run_ahead import Flight, RunAhead
 from engine.scheduler import SMALLEST_PIECE, Piece, Plan, Scheduler
-from engine.sequence import Clocks, Sequence
+from engine.sequence import Sequence
 from engine.speculation import Speculation
 from engine.stats import EngineStats
 from engine.vocabulary import Vocabulary
@@ -89,7 +86,9 @@ class Engine:
             return
         self._give_up_rewrites(request)
         self._order += 1
-        self._running.append(self._sequence(request))
+        drafter = self._speculation.drafter(request)
+        place = self._vocabulary, self._config.think_tags, drafter, self._clock()
+        self._running.append(new_sequence(request, self._order, *place))
 
     def cancel(self, request_id: str) -> None:
         """End a request in the next step; what was computed of it stays reusable."""
@@ -282,7 +281,7 @@ class Engine:
 
     def _rows(self, plan: Plan) -> list[Row]:
         choices = self._ahead.choices(plan)
-        return [_row(piece, how) for piece, how in zip(plan.pieces, choices, strict=True)]
+        return [piece.row(how) for piece, how in zip(plan.pieces, choices, strict=True)]
 
     def _commit(self, plan: Plan, counts: list[int], started: float | None) -> list[Event]:
         """Count what was written as forwarded, learn the rates and tell how far the prompts are.
@@ -392,23 +391,6 @@ class Engine:
             if old.replaces and old.conversation == request.conversation:
                 sequence.cancelled = True
 
-    def _sequence(self, request: Request) -> Sequence:
-        sampling = request.sampling
-        stop, tags = request.limits.stop, self._config.think_tags
-        begun = half_character(reversed(request.ids), self._vocabulary.piece)
-        recent = None
-        if penalises(sampling):
-            recent = RecentTokens(sampling.repeat_last_n, request.ids)
-        return Sequence(
-            request=request,
-            order=self._order,
-            answer=AnswerText(self._vocabulary, stop, tags, request.thinking, begun),
-            recent=recent,
-            drafter=self._speculation.drafter(request),
-            ids=list(request.ids),
-            clocks=Clocks(submitted=self._clock()),
-        )
-
     # ---- kept sequences
 
     def drop(self, conversation: str) -> None:
@@ -461,11 +443,3 @@ class Engine:
         states = [sequence.state for sequence in self._running]
         known = None if length_of is None else self._ahead.counted(length_of)
         check(self._set.residency, self.cache, states, self._facts.max_sequences, known)
-
-
-def _row(piece: Piece, choice: Choice | None) -> Row:
-    state = piece.sequence.state
-    assert state.number is not None
-    ids = tuple(piece.sequence.ids[state.length : state.length + piece.count])
-    drafts = bool(piece.draft)
-    return Row(state.number, state.length, ids + piece.draft, piece.wants_scores, drafts, choice)

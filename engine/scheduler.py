@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 
-from engine.backends.base import BackendFacts
+from engine.backends.base import BackendFacts, Choice, Row
 from engine.config import EngineConfig
 from engine.rates import Rates
 from engine.request import Priority
@@ -40,6 +40,14 @@ class Piece:
     @property
     def rows(self) -> int:
         return self.count + len(self.draft)
+
+    def row(self, choice: Choice | None) -> Row:
+        """For the backend; `choice`: how the token behind it may be chosen."""
+        state = self.sequence.state
+        assert state.number is not None
+        ids = tuple(self.sequence.ids[state.length : state.length + self.count])
+        drafts = bool(self.draft)
+        return Row(state.number, state.length, ids + self.draft, self.wants_scores, drafts, choice)
 
     @staticmethod
     def of(sequence: Sequence, count: int) -> Piece:
