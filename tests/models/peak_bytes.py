@@ -19,6 +19,12 @@ class PeakBytes(TorchDispatchMode):
         self.peak = 0
         self._live: dict[int, tuple[StorageWeakRef, int]] = {}
 
+    @property
+    def now(self) -> int:
+        """Bytes of what still lives."""
+        self._live = {key: one for key, one in self._live.items() if not one[0].expired()}
+        return sum(size for _, size in self._live.values())
+
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],
@@ -32,8 +38,7 @@ class PeakBytes(TorchDispatchMode):
             storage = tensor.untyped_storage()
             if _key(tensor) not in given:
                 self._live[_key(tensor)] = StorageWeakRef(storage), storage.nbytes()
-        self._live = {key: one for key, one in self._live.items() if not one[0].expired()}
-        self.peak = max(self.peak, sum(size for _, size in self._live.values()))
+        self.peak = max(self.peak, self.now)
         return out
 
 

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from kernels.tiles import DECODE, VERIFY_COUNT
 from kernels.triton import linear
@@ -37,47 +31,11 @@ from models.weights import Matrix, weights_from_slots
 from tests.bench.gpu.shapes import SHAPES
 from tests.kernels.triton.dry_run import dry_run
 from tests.kernels.triton.meta_model import CONFIG, EXPERTS, GEMMA, decoder, empty, pools, step
+from tests.models.peak_bytes import PeakBytes
 
 ROWS, SEQUENCES, SPARE = 2048, 8, 64
 CHECKED = 64
 SMALL_CONFIG = replace(SHAPES["0.6B"], layers=SHAPES["0.6B"].layers[:2], tied=False)
-
-
-class Taken(TorchDispatchMode):
-    """Bytes of the storages that operations of torch have made: now, and at most."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = self.most = 0
-        self._live: dict[int, int] = {}
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        given = {_key(one) for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
-        for one in tree_leaves(out):
-            if isinstance(one, Tensor) and _key(one) not in given and _key(one) not in self._live:
-                self._take(one)
-        return out
-
-    def _take(self, tensor: Tensor) -> None:
-        storage = tensor.untyped_storage()
-        self._live[_key(tensor)] = storage.nbytes()
-        weakref.finalize(storage, self._gone, _key(tensor))
-        self.now += storage.nbytes()
-        self.most = max(self.most, self.now)
-
-    def _gone(self, key: int) -> None:
-        self.now -= self._live.pop(key, 0)
-
-
-def _key(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata
 
 
 def decoder_of(config: ModelConfig, is_packed: bool) -> Decoder:
@@ -104,7 +62,7 @@ def test_memory_is_predicted(config: ModelConfig, is_packed: bool) -> None:
     model, held = decoder_of(config, is_packed), pools(config, "q8")
     drafts = SEQUENCES + SPARE
     reading, drafting = PassSize(ROWS, SEQUENCES, ROWS), PassSize(drafts, drafts, drafts)
-    with dry_run(90), Taken() as kept:
+    with dry_run(90), PeakBytes() as kept:
         for new, wanted in (
             ([1] * (SEQUENCES - 1) + [ROWS - SEQUENCES + 1], SEQUENCES),
             ([drafts // SEQUENCES] * SEQUENCES, drafts),
@@ -119,14 +77,14 @@ def test_memory_is_predicted(config: ModelConfig, is_packed: bool) -> None:
             (drafting, [drafts // SEQUENCES] * SEQUENCES),
         ):
             given = step(config, new, size.wanted)
-            with Taken() as taken:
+            with PeakBytes() as taken:
                 model.forward(given, held)
-            assert taken.most == pytest.approx(pass_bytes(config, size, is_packed), rel=0.03)
+            assert taken.peak == pytest.approx(pass_bytes(config, size, is_packed), rel=0.03)
         room = model.workspace(CHECKED, CHECKED)
         given = step(config, [8] * (CHECKED // 8), CHECKED)
-        with Taken() as taken:
+        with PeakBytes() as taken:
             model.forward(given, held, room=room)
-        assert taken.most == recorded_bytes(config, CHECKED, is_packed)
+        assert taken.peak == recorded_bytes(config, CHECKED, is_packed)
 
 
 def test_experts_and_rare_heads_are_not_counted_here() -> None:
