@@ -72,12 +72,12 @@ def test_unknown_devices_take_the_tiles_of_the_generation_before() -> None:
     assert MODES == ("auto", "triton", "reference")
 
 
-def test_a_tile_that_spills_on_one_generation_is_halved_there_alone() -> None:
+def test_a_tile_that_spills_on_some_generations_is_halved_there_alone() -> None:
     def tile(capability: tuple[int, int], name: str = "k8v4", size: int = 64) -> int:
         found: int = (
             choose("attention", heads(name, size), capability).run.keywords["splitting"].tile
         )
         return found
 
-    assert (tile((12, 0)), tile((12, 1)), tile((9, 0))) == (64, 64, 128)
+    assert (tile((12, 0)), tile((9, 0)), tile((8, 9))) == (64, 64, 128)
     assert (tile((12, 0), size=128), tile((12, 0), "q8"), tile((12, 0), "q4")) == (128, 128, 128)
