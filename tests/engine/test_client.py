@@ -107,9 +107,9 @@ def test_requests_at_once_get_their_own_text(client: EngineClient) -> None:
 
 
 def test_a_long_prompt_does_not_stop_a_streaming_answer(slow: EngineClient) -> None:
-    stream = slow.submit(question("repeat 300 y", conversation="a"))
+    stream = slow.submit(question("repeat 150 y", conversation="a"))
     until(stream, Delta)
-    long_prompt = slow.submit(question("z" * 900, conversation="b", max_tokens=1))
+    long_prompt = slow.submit(question("z" * 400, conversation="b", max_tokens=1))
     kinds: list[tuple[str, str]] = []
     threads = [
         threading.Thread(target=lambda n=n, e=e: kinds.extend((n, type(x).__name__) for x in e))
