@@ -36,12 +36,13 @@ $(VENV)/.dev: $(VENV)/pyvenv.cfg pyproject.toml
 chat: $(VENV)/.chat
 	$(BIN)/localchat
 
+# Three workers also on two cores: many tests wait for something.
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -m "not model and not gpu" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not model and not gpu" -n 3 --dist loadfile
 
 # Everything of `check`, then the tests on real models.
 test: check
