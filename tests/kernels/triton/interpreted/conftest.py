@@ -1,7 +1,7 @@
 """Kernels run by Triton's interpreter, made right for bf16 and fp8 and checked for bounds.
 
 Only a session of its own can do that: Triton reads TRITON_INTERPRET when it is imported, and an
-interpreted kernel can't be compiled in the same process. `test_sessions.py` starts it; by hand:
+interpreted kernel can't be compiled in the same process. `test_interpreted_session.py` starts it; by hand:
 TRITON_INTERPRET=1 pytest tests/kernels/triton/interpreted
 """
 
