@@ -54,6 +54,9 @@ class Learning:
             self._base.sync(self._report)
         except (LocalchatError, OSError) as error:
             LOG.warning("attached text is searched by its words only: %s", error)
+        except Exception:
+            # Nobody waits for this thread, and it may not write over the screen.
+            LOG.exception("attached text is searched by its words only")
         finally:
             self._known.set()
 

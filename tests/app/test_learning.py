@@ -56,6 +56,9 @@ class TopicEmbedder:
             raise self.failure
         return np.stack([self.embed_query(text) for text in texts])
 
+    def wait(self, is_wanted: Callable[[], bool]) -> bool:
+        return is_wanted()
+
     def pause(self) -> None:
         self.held += 1
 
