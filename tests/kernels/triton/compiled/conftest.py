@@ -1,6 +1,7 @@
 """Kernels compiled for each architecture. Interpreted kernels can't be: a session of its own.
 
-`test_compiled_session.py` starts it; by hand: TRITON_INTERPRET=0 pytest tests/kernels/triton/compiled
+`test_compiled_session.py` starts it; by hand:
+TRITON_INTERPRET=0 pytest tests/kernels/triton/compiled
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kernels run by Triton's interpreter, made right for bf16 and fp8 and checked for bounds.
 
 Only a session of its own can do that: Triton reads TRITON_INTERPRET when it is imported, and an
-interpreted kernel can't be compiled in the same process. `test_interpreted_session.py` starts it; by hand:
-TRITON_INTERPRET=1 pytest tests/kernels/triton/interpreted
+interpreted kernel can't be compiled in the same process. `test_interpreted_session.py` starts it;
+by hand: TRITON_INTERPRET=1 pytest tests/kernels/triton/interpreted
 """
 
 from __future__ import annotations
