@@ -40,6 +40,8 @@ class Attachment:
     name: str
     """Safe to show; empty: text without a name."""
     text: str
+    is_own: bool = False
+    """Whether it counts as written by the person, as what is piped into a question does."""
 
     @property
     def labelled(self) -> str:
@@ -87,15 +89,16 @@ def place(
     told = (READ.format(names=names, tokens=f"{tokens:,}"),) if is_told else ()
     if not question.strip():
         return Placed(text, notices=told)  # The text is the message itself.
-    message, found = with_texts(question, texts, as_written)
+    others = [one.labelled.strip("\n") for one in given if not one.is_own]
+    message, found = with_texts(question, texts, as_written, others)
     return Placed(message, found, notices=told)
 
 
 def with_texts(
-    question: str, texts: Sequence[str], as_written: str | None
+    question: str, texts: Sequence[str], as_written: str | None, others: Sequence[str]
 ) -> tuple[str, Given | None]:
-    """The message that holds question and texts, and where they stand in it: as a person put them
-    together, else the texts first.
+    """The message that holds question and texts, as a person put them together, else the texts
+    first; and where those of `others` stand in it.
     """
     stored = [storable(text) for text in texts]
     if as_written is not None:
@@ -104,7 +107,7 @@ def with_texts(
         if given is not None and len(given.stretches) == len(stored):
             return message, given
     message = "\n\n".join((*stored, storable(question).strip("\n")))
-    return message, given_in(message, stored)
+    return message, given_in(message, [storable(text) for text in others])
 
 
 def with_older(placed: Placed, old: Message) -> Placed:

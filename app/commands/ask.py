@@ -67,8 +67,9 @@ def attachments(args: argparse.Namespace) -> tuple[Attachment, ...]:
     """Files, then piped text."""
     from app.attached import Attachment, attached_file
 
+    piped = Attachment("", piped_text(), is_own=True)
     files = [attached_file(path) for path in args.file]
-    return tuple(one for one in (*files, Attachment("", piped_text())) if one.text.strip())
+    return tuple(one for one in (*files, piped) if one.text.strip())
 
 
 def question_text(args: argparse.Namespace, attached: Sequence[Attachment]) -> str:

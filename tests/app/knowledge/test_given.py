@@ -13,6 +13,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from app.attached import Attachment, Placed, place, with_older
+from app.knowledge.fence import same_mark
 from app.knowledge.given import Given, apart, given_in, with_given, without_overlaps
 from app.paths import Paths
 from app.portable import as_document, read_document, read_whole, store_document
@@ -215,3 +216,21 @@ def test_a_text_and_its_fence_are_written_at_once(session: Session) -> None:
     assert isinstance(saved, Saved)
     assert given_of(session, saved.user_message_id).stretches == ((0, len(ANTS.labelled)),)
     events.close()
+
+
+def test_the_same_texts_have_the_same_mark_which_stands_in_none_of_them() -> None:
+    """So that a seed gives the same answer again; a text that holds its mark gets another."""
+    mark = same_mark(["one", "two"])
+    assert mark == same_mark(["one", "two"]) != same_mark(["onet", "wo"])
+    texts = [f"{number:08x}" for number in range(2000)]
+    assert same_mark(["".join(texts), "\udc80"]) not in "".join(texts)
+
+
+def test_what_is_piped_in_is_part_of_the_question() -> None:
+    piped = Attachment("", "Some text.", is_own=True)
+    placed = place("Say hello.", [piped], len, 4096)
+    assert (placed.text, placed.given) == ("Some text.\n\nSay hello.", None)
+    placed = place("Say hello.", [Attachment("a.md", "Bees."), piped], len, 4096)
+    assert placed.given is not None
+    ((start, end),) = placed.given.stretches
+    assert placed.text[start:end] == 'File "a.md":\nBees.'
