@@ -51,9 +51,10 @@ class AttachedText:
         """
         from app.knowledge.base import KnowledgeBase
 
-        self._learning.pop(chat_id, None)
         if (old := self._bases.pop(chat_id, None)) is not None:
             old.close()
+        if (learning := self._learning.pop(chat_id, None)) is not None:
+            learning.join()
         folder = self._new_folder()
         texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
         embedder = self._embedder()
@@ -78,10 +79,12 @@ class AttachedText:
 
     def close(self) -> None:
         """Nothing is left; more may be made."""
-        self._learning.clear()
         for base in self._bases.values():
             base.close()
         self._bases.clear()
+        for learning in self._learning.values():
+            learning.join()
+        self._learning.clear()
         remove(self._folders)
 
     def _new_folder(self) -> Path:

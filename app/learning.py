@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("localchat.knowledge")
 LOOK_S = 0.1
+END_S = 5.0
 NONE_YET = SyncProgress("embedding", 0, 0, is_searchable=True)
 
 
@@ -30,7 +31,12 @@ class Learning:
         self._began = clock()
         self._known = threading.Event()
         self._progress = NONE_YET
-        threading.Thread(target=self._run, name="learning", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="learning", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """After the base was closed: until its folder is touched no more."""
+        self._thread.join(END_S)
 
     @property
     def progress(self) -> SyncProgress | None:

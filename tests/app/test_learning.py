@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from app.attached import Attachment
 from app.attached_text import AttachedText
 from app.grounding import Searching
+from app.knowledge.base import KnowledgeBase
 from app.knowledge.embedder import EmbedderFailed, EmbeddingEnded
 from app.knowledge.states import SyncProgress
 from app.learning import Learning
@@ -198,6 +200,27 @@ def test_an_end_does_not_wait_for_what_is_being_learnt(
     assert not newer.folder.exists()
 
 
+def test_what_begins_to_learn_while_all_ends_leaves_nothing(
+    tmp_path: Path, embedder: TopicEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = KnowledgeBase.sync
+    touched: list[bool] = []
+
+    def late(base: KnowledgeBase, *arguments: Any, **named: Any) -> Any:
+        if named:
+            return synced(base, *arguments, **named)
+        time.sleep(0.2)
+        touched.append(base.folder.exists())
+        raise EmbeddingEnded("Ended.")
+
+    monkeypatch.setattr(KnowledgeBase, "sync", late)
+    texts = AttachedText(tmp_path, private=False, embedder=lambda: embedder)
+    folder = texts.make(1, ATTACHED).folder
+    texts.close()
+    assert touched == [True]
+    assert not folder.exists()
+
+
 @dataclass
 class SlowBase:
     """Reports what the test says, when the clock says."""
@@ -221,7 +244,7 @@ def test_nobody_waits_for_what_will_not_be_in_time(done: int, elapsed: float, wa
     """100 texts, two seconds: 30 of them in 0.6 s are just in time."""
     now = [0.0]
     base = SlowBase([SyncProgress("embedding", done, 100)])
-    learning = Learning(base, lambda: now[0])  # type: ignore[arg-type]
+    learning = Learning(base, lambda: now[0])  # type: ignore[arg-type]  # only synced
     base.told.wait(5)
     now[0] = elapsed
     steps = learning.wait(2.0)
