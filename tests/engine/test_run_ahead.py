@@ -231,10 +231,10 @@ def test_rates_are_those_of_whole_steps() -> None:
     forward = rig.backend.forward
 
     def slow(rows: Any) -> Any:
-        clock.now += 0.25 if rows[0].follows else 1.0  # type: ignore[attr-defined]
+        clock.now += 0.25 if rows[0].follows else 1.0  # type: ignore[attr-defined]  # a Clock
         return forward(rows)
 
-    rig.backend.forward = slow  # type: ignore[method-assign]
+    rig.backend.forward = slow  # type: ignore[method-assign]  # timed
     run(rig, ask("a", b"hello", 20))
     assert rig.engine.stats.decode_step_ms == pytest.approx(250, rel=0.01)
 

@@ -131,5 +131,5 @@ def watched(made: TorchPagedBackend) -> list[tuple[int, int]]:
         cuts.append((sequence, length))
         return truncate(sequence, length)
 
-    made.truncate = noting  # type: ignore[method-assign]
+    made.truncate = noting  # type: ignore[method-assign]  # noted
     return cuts

@@ -44,7 +44,7 @@ def rig_of(backend: TorchPagedBackend) -> tuple[PagedRig, list[Row]]:
         seen.extend(row for row in rows if row.follows)
         return forward(rows)
 
-    backend.forward = watched  # type: ignore[method-assign]
+    backend.forward = watched  # type: ignore[method-assign]  # noted
     return PagedRig(backend, EngineConfig(speculate=False)), seen
 
 
@@ -89,7 +89,7 @@ def test_the_backend_chooses_as_the_sampler_does() -> None:
         cuts.append((sequence, length))
         return truncate(sequence, length)
 
-    backend.truncate = watched  # type: ignore[method-assign]
+    backend.truncate = watched  # type: ignore[method-assign]  # noted
     rig, followers = rig_of(backend)
     rig.run(ask("a", prompt(20), 60, sampling=WARM))
     assert len(followers) > 10
@@ -141,7 +141,8 @@ def test_what_was_chosen_stays_readable_while_the_next_pass_writes() -> None:
 
 def late(device: LateDevice, backend: TorchPagedBackend) -> None:
     """Let `backend` run on a device that does what it is told when somebody waits."""
-    place = backend.settings.ctx, backend._recorded.kinds, backend.settings.vocab_size  # type: ignore[union-attr]
+    assert backend._recorded is not None
+    place = backend.settings.ctx, backend._recorded.kinds, backend.settings.vocab_size
     parts = backend._decoder, backend._pools, backend._tables.spans
     runner, upload = device.runner(torch.device("cpu")), device.upload()
     backend._recorded = RecordedPasses(*parts, *place, torch.device("cpu"), runner, upload)
