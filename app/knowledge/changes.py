@@ -13,6 +13,10 @@ from pathlib import Path
 
 LOOK_SECONDS = 1.0
 """How often it is looked whether the folders are still the same ones."""
+RENEW_SECONDS = 300.0
+"""Watching begins anew that often: the system leaves things out when too much happens at once, and
+does not say that a disk was taken out and put back between two looks.
+"""
 POLL_SECONDS = 1.5
 """Between two hints where the system does not tell."""
 FAILURES = 5
@@ -76,9 +80,11 @@ class Changes:
 
     def _watch(self, folders: list[Path], places: dict[Path, tuple[int, int] | None]) -> None:
         """Until the folders are others, or something could not be told."""
-        from watchfiles import watch
+        from watchfiles import Change, watch
 
-        is_told = False
+        roots = {str(folder) for folder in folders} | set(map(os.path.realpath, folders))
+        stamps, is_told = [changed_at(folder) for folder in folders], False
+        end = time.monotonic() + RENEW_SECONDS
         try:
             for changes in watch(
                 *folders,
@@ -94,9 +100,15 @@ class Changes:
             ):
                 if changes or not is_told:
                     self._hint()  # Also for what changed before the system began to tell.
-                is_told = True
-                if self._places() != places:
+                if self._places() != places or time.monotonic() > end:
                     return
+                if any(path in roots and kind is Change.deleted for kind, path in changes):
+                    return  # Another one may be there already, with the same number.
+                if not is_told and [changed_at(folder) for folder in folders] != stamps:
+                    # Went away and came back while watching began? Then nothing may be watched.
+                    self._stop.wait(LOOK_SECONDS)
+                    return
+                is_told = True
         except Exception as error:  # the library raises what the system says, in kinds of its own
             if self._places() == places and not self._stop.is_set():
                 self._fail(error)
@@ -123,6 +135,16 @@ def identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def changed_at(folder: Path) -> int | None:
+    """Nanoseconds; a folder that was renamed or got or lost an entry has another one. None: it is
+    not there.
+    """
+    try:
+        return folder.stat().st_ctime_ns
+    except OSError:
+        return None
 
 
 def is_remote(folder: Path) -> bool:

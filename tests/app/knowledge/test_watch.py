@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import threading
 import time
@@ -174,6 +175,70 @@ def test_a_root_that_goes_and_comes_back_is_followed_again(
     assert becomes(lambda: found(base, "beta") == {"b.md"})
     (docs / "c.md").write_text("gamma")
     assert becomes(lambda: found(base, "gamma") == {"c.md"})
+
+
+def test_a_root_that_goes_and_comes_back_while_watching_begins_is_followed(
+    base: KnowledgeBase, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's library found no folder, and watches nothing without a word."""
+    import watchfiles
+
+    watching, nothing = watchfiles.watch, tmp_path / "nothing"
+    nothing.mkdir()
+    begun: list[Path] = []
+
+    def without_folder(*arguments: Path, **options: Any) -> Any:
+        begun.append(docs)
+        if len(begun) > 1:
+            return watching(*arguments, **options)
+        docs.rename(docs.with_name("away")).rename(docs)
+        return watching(nothing, **options)
+
+    monkeypatch.setattr(watchfiles, "watch", without_folder)
+    running = Watch(base)
+    running.start()
+    try:
+        assert becomes(lambda: len(begun) > 1)
+        (docs / "b.md").write_text("beta")
+        assert becomes(lambda: found(base, "beta") == {"b.md"})
+    finally:
+        running.stop()
+
+
+def test_a_root_that_is_deleted_and_made_again_is_followed(
+    base: KnowledgeBase, docs: Path, watched: list[SyncReport]
+) -> None:
+    """Some file systems give the new folder the number of the old one."""
+    assert becomes(lambda: found(base, "alpha") == {"a.md"})
+    time.sleep(0.3)  # Watching has begun.
+    shutil.rmtree(docs)
+    docs.mkdir()
+    assert becomes(lambda: not found(base, "alpha"))
+    time.sleep(0.3)
+    (docs / "b.md").write_text("beta")
+    assert becomes(lambda: found(base, "beta") == {"b.md"})
+
+
+def test_what_the_system_leaves_out_is_found_when_watching_begins_anew(
+    base: KnowledgeBase, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import watchfiles
+
+    watching, nothing = watchfiles.watch, tmp_path / "nothing"
+    nothing.mkdir()
+    monkeypatch.setattr(changes, "RENEW_SECONDS", 1.0)
+    monkeypatch.setattr(
+        watchfiles, "watch", lambda *folders, **options: watching(nothing, **options)
+    )
+    running = Watch(base)
+    running.start()
+    try:
+        assert becomes(lambda: found(base, "alpha") == {"a.md"})
+        time.sleep(0.3)
+        (docs / "b.md").write_text("beta")
+        assert becomes(lambda: found(base, "beta") == {"b.md"})
+    finally:
+        running.stop()
 
 
 def test_a_root_that_is_added_is_followed(
