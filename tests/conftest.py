@@ -14,6 +14,24 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_configure() -> None:
+    """The same examples in every run, and none of them too slow: how long one takes is the
+    machine's affair. `--hypothesis-profile=searching` looks for others.
+    """
+    try:
+        from hypothesis import HealthCheck, settings
+    except ImportError:
+        return  # where only the kernels are tested
+    steady = settings(
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    )
+    settings.register_profile("steady", steady)
+    settings.register_profile("searching", steady, derandomize=False)
+    settings.load_profile("steady")
+
+
 @pytest.fixture(autouse=True)
 def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder of the test's own, and none of the developer's `LOCALCHAT_*` settings."""

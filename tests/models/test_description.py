@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.description import describe
@@ -173,9 +173,7 @@ KEYS = [
 ]
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300)
 @given(
     st.sampled_from(["llama", "gemma3", "mamba", "lfm2", "llama4", "qwen3"]),
     st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3),

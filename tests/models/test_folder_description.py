@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.description import describe
@@ -210,9 +210,7 @@ KEYS = (
 )
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150)
 @given(
     st.sampled_from(["config.json", "tokenizer_config.json", "generation_config.json"]),
     st.dictionaries(st.sampled_from(KEYS), VALUES, min_size=1, max_size=3),

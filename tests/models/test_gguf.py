@@ -10,7 +10,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import ModelFileError, ModelNotFound, UnsupportedModel
@@ -228,9 +228,7 @@ def test_names_in_messages_are_printable(tmp_path: Path) -> None:
     assert reason(path).isprintable()
 
 
-@settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=300)
 @given(st.data())
 def test_damaged_headers_raise_readable_errors_only(tmp_path: Path, data: st.DataObject) -> None:
     raw = bytearray(tiny_llama(layers=1).build())
@@ -249,9 +247,7 @@ def test_damaged_headers_raise_readable_errors_only(tmp_path: Path, data: st.Dat
     assert peak < 20_000_000
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150)
 @given(st.binary(max_size=400))
 def test_random_bytes_behind_the_magic_raise_readable_errors_only(
     tmp_path: Path, body: bytes

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.description import describe
@@ -86,7 +86,6 @@ def test_a_large_claim_is_bounded_and_the_person_can_raise_it(tiny: ModelDescrip
     assert poor.estimate.total > 10_000_000
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.integers(0, 2**36), st.sampled_from(sorted(KV_BYTES)), st.integers(1, 2**24))
 def test_a_choice_that_fits_is_the_longest(
     tiny: ModelDescription, free: int, kv_type: str, trained: int
@@ -101,7 +100,6 @@ def test_a_choice_that_fits_is_the_longest(
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**6))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_more_tokens_never_need_less(tiny: ModelDescription, one: int, two: int) -> None:
     short, long = sorted((one, two))
     assert estimate(tiny, short).total <= estimate(tiny, long).total

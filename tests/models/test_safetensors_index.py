@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import save, save_file
@@ -241,7 +241,7 @@ def test_a_fingerprint_follows_every_sampled_byte_and_every_name(tmp_path: Path)
     assert read_safetensors(tmp_path).fingerprint() != first
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(place=st.integers(0, 400), value=st.integers(0, 255), cut=st.integers(0, 400))
 def test_no_damage_goes_further_than_a_refusal(
     tmp_path: Path, place: int, value: int, cut: int
