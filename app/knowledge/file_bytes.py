@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import IO
 
-from app.knowledge.folder_walk import FoundFile
+from app.knowledge.folder_walk import FoundFile, found_from
 from app.knowledge.reading.kinds import kind_of
 
 BLOCK_BYTES = 2**20
@@ -79,17 +79,6 @@ def telling(file: IO[bytes], found: FoundFile) -> Iterator[bytes]:
     yield file.read(END_BYTES)
     file.seek(found.size - END_BYTES)
     yield file.read(END_BYTES)
-
-
-def found_from(path: Path, relative: str, status: os.stat_result) -> FoundFile:
-    return FoundFile(
-        path,
-        relative,
-        status.st_size,
-        status.st_mtime_ns,
-        (status.st_dev, status.st_ino),
-        status.st_ctime_ns,
-    )
 
 
 def is_same_status(found: FoundFile, other: FoundFile) -> bool:

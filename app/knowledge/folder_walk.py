@@ -19,6 +19,7 @@ from engine.errors import LocalchatError
 
 Inode = tuple[int, int]
 """Device and number on it."""
+LARGEST = 2**63 - 1
 
 
 class RootMissing(LocalchatError):
@@ -50,9 +51,21 @@ class SkippedFile:
     """In words: `secret`, `hidden`, `link out of the folder`."""
 
 
+def found_from(path: Path, relative: str, status: os.stat_result) -> FoundFile:
+    """Numbers and times as 64 bits with a sign hold them: some file systems give larger ones."""
+    return FoundFile(
+        path,
+        relative,
+        status.st_size,
+        _nearest(status.st_mtime_ns),
+        (_folded(status.st_dev), _folded(status.st_ino)),
+        _nearest(status.st_ctime_ns),
+    )
+
+
 def root_device(root: Path) -> int:
     """The device that the folder lies on, for `walk`. Raises RootMissing."""
-    return _root_status(root).st_dev
+    return _folded(_root_status(root).st_dev)
 
 
 def walk(
@@ -73,7 +86,8 @@ def walk(
         is_empty = False
         yield found
     after = _root_status(root)
-    if _inode(after) != _inode(status) or (is_empty and device not in (None, after.st_dev)):
+    is_other = device not in (None, _folded(after.st_dev))
+    if _inode(after) != _inode(status) or (is_empty and is_other):
         raise _missing(root, "The disk that it lies on is not there.")
 
 
@@ -131,14 +145,7 @@ class _Walk:
             return self._skipped(path, f"the same file as {single_line(other)}")
         relative = self._relative(path)
         self._seen[_inode(status)] = relative
-        return FoundFile(
-            path,
-            relative,
-            status.st_size,
-            status.st_mtime_ns,
-            _inode(status),
-            status.st_ctime_ns,
-        )
+        return found_from(path, relative, status)
 
     def _subfolder(self, path: Path, status: os.stat_result) -> SkippedFile | Path:
         inode = _inode(status)
@@ -184,6 +191,15 @@ def _missing(root: Path, why: str) -> RootMissing:
         why,
         "Connect its disk, or check the path; what was indexed is kept.",
     )
+
+
+def _folded(number: int) -> int:
+    """Different numbers of 64 bits stay different."""
+    return (number + LARGEST + 1) % (2 * LARGEST + 2) - LARGEST - 1
+
+
+def _nearest(number: int) -> int:
+    return max(-LARGEST - 1, min(number, LARGEST))
 
 
 def _inode(status: os.stat_result) -> Inode:

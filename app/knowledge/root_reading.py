@@ -15,8 +15,8 @@ from pathlib import Path
 from app.errors import file_error
 from app.knowledge.catalogue import RULES, Catalogue, FileRecord
 from app.knowledge.document import Document, Unreadable
-from app.knowledge.file_bytes import FileBytes, file_bytes, found_from, is_same_status
-from app.knowledge.folder_walk import FoundFile
+from app.knowledge.file_bytes import FileBytes, file_bytes, is_same_status
+from app.knowledge.folder_walk import FoundFile, found_from
 from app.knowledge.reading_child import ReadingChild, WantedFile
 from app.knowledge.scan import record
 from app.knowledge.states import INDEXED, SKIPPED

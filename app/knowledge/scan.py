@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.knowledge.catalogue import RULES, FileRecord
-from app.knowledge.file_bytes import found_from, is_doubtful
-from app.knowledge.folder_walk import FoundFile, RootMissing, SkippedFile, root_device, walk
+from app.knowledge.file_bytes import is_doubtful
+from app.knowledge.folder_walk import (
+    FoundFile,
+    RootMissing,
+    SkippedFile,
+    found_from,
+    root_device,
+    walk,
+)
 from app.knowledge.states import SKIPPED
 
 TELL_FILES = 500
@@ -47,6 +54,8 @@ def scan(
     seen: set[bytes] = set()
     closed: list[bytes] = []
     try:
+        # Before the walk: a disk that goes right after it is not taken for what lies there then.
+        now = root_device(root if os.path.isdir(root) else file_of(root).parent)
         for found in found_below(root, b"" in known, device, ours):
             relative = os.fsencode(found.relative)
             seen.add(relative)
@@ -64,15 +73,13 @@ def scan(
                 result.unchanged += 1
             else:
                 result.to_read.append(found)
-        result.device = root_device(root if root.is_dir() else root.parent)
+        result.device = now
     except RootMissing:
         result.is_missing = True
         return result
     for relative in known.keys() - seen:
         is_nested = known[relative].device not in (0, device)
-        if is_below(relative, closed) or (
-            is_nested and is_unmounted(root, relative, result.device)
-        ):
+        if is_below(relative, closed) or (is_nested and is_unmounted(root, relative, now)):
             result.unchanged += 1
         else:
             result.gone.append(relative)
@@ -83,10 +90,29 @@ def found_below(
     root: Path, was_file: bool, device: int | None, ours: tuple[Path, ...]
 ) -> Iterator[FoundFile | SkippedFile]:
     """The files of a folder, or the one file that a root may be as well. Raises RootMissing."""
-    if root.is_file():
-        yield found_from(root, "", root.stat())
-    elif not (was_file and root.parent.is_dir() and not root.exists()):
+    if os.path.isfile(root):
+        try:
+            yield found_from(file_of(root), "", root.stat())
+        except OSError:
+            yield from walk(root)  # Gone this moment: it tells in words.
+    elif not (was_file and is_deleted(file_of(root), device)):
         yield from walk(root, device=device, ours=ours)
+
+
+def file_of(root: Path) -> Path:
+    """A root may be a link to a file; files are opened without following links."""
+    return Path(os.path.realpath(root))
+
+
+def is_deleted(file: Path, device: int | None) -> bool:
+    """Whether it is gone and the disk that it lay on is there."""
+    try:
+        file.lstat()
+    except FileNotFoundError:
+        return os.path.isdir(file.parent) and device in (None, root_device(file.parent))
+    except OSError:
+        return False
+    return False
 
 
 def is_unchanged(found: FoundFile, before: FileRecord) -> bool:
@@ -114,9 +140,9 @@ def record_left_out(found: SkippedFile) -> FileRecord:
 
 def is_closed(path: Path) -> bool:
     """Whether it is a folder that the system does not let us look into now."""
-    if path.is_symlink():
-        return False
     try:
+        if path.is_symlink():
+            return False
         os.scandir(path).close()
     except (FileNotFoundError, NotADirectoryError):
         return False
@@ -137,8 +163,8 @@ def is_unmounted(root: Path, relative: bytes, device: int) -> bool:
     place = root / os.fsdecode(relative)
     for folder in place.parents:
         try:
-            return folder.stat().st_dev == device
-        except OSError:
+            return root_device(folder) == device
+        except RootMissing:
             continue
     return False
 

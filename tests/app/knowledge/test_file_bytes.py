@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.knowledge import file_bytes as module
-from app.knowledge.file_bytes import file_bytes, found_from, is_doubtful, is_same_status
+from app.knowledge.file_bytes import file_bytes, is_doubtful, is_same_status
+from app.knowledge.folder_walk import found_from
 
 
 def found(path: Path):

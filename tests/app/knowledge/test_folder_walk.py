@@ -7,10 +7,19 @@ import shutil
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from app.knowledge.folder_walk import FoundFile, RootMissing, SkippedFile, root_device, walk
+from app.knowledge.folder_walk import (
+    FoundFile,
+    RootMissing,
+    SkippedFile,
+    found_from,
+    root_device,
+    walk,
+)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links and pipes")
 
@@ -53,6 +62,28 @@ def test_every_file_is_found_with_what_the_system_says(root: Path) -> None:
         assert one.inode == (status.st_dev, status.st_ino)
         assert one.path == root / one.relative
     assert found(root) == found(root)
+
+
+def test_numbers_and_times_beyond_64_bits_fit_and_stay_apart() -> None:
+    """Cluster and memory file systems give such, and a database does not take them."""
+    inodes = [0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1]
+    times = [-(2**80), -1, 0, 2**63, 2**80]
+    made = [
+        found_from(
+            Path("a"),
+            "a",
+            cast(
+                "os.stat_result",
+                SimpleNamespace(st_size=1, st_dev=1, st_ino=n, st_mtime_ns=t, st_ctime_ns=t),
+            ),
+        )
+        for n in inodes
+        for t in times
+    ]
+    for one in made:
+        assert all(-(2**63) <= n < 2**63 for n in (*one.inode, one.mtime_ns, one.ctime_ns))
+    assert len({one.inode for one in made}) == len(inodes)
+    assert [one.mtime_ns for one in made[: len(times)]] == [-(2**63), -1, 0, 2**63 - 1, 2**63 - 1]
 
 
 SECRETS = [
@@ -132,7 +163,8 @@ def test_a_folder_mounted_at_two_places_is_found_once(
     def mounted(path: Path) -> os.stat_result:
         status = real(path)
         number = numbers.get(path.name, status.st_ino)
-        return os.stat_result((status.st_mode, number, *status[2:]))
+        times = {name: getattr(status, name) for name in ("st_mtime_ns", "st_ctime_ns")}
+        return os.stat_result((status.st_mode, number, *status[2:]), times)
 
     monkeypatch.setattr(Path, "lstat", mounted)
     assert found(root) == ["one/a.md"]

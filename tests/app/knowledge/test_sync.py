@@ -372,6 +372,45 @@ def test_a_root_can_be_a_file(folder: Folder) -> None:
     assert found(folder.base, "gamma") == set()
 
 
+def test_a_file_stays_while_the_disk_that_it_lies_on_is_away(folder: Folder) -> None:
+    single = folder.path.with_name("single note.md")
+    single.write_text("gamma")
+    folder.base.add(single)
+    folder.sync()
+    single.unlink()
+    with folder.base.index._writes.write() as connection:
+        connection.execute("UPDATE roots SET device = 12345")
+    assert folder.sync().missing_roots == (single,)
+    assert found(folder.base, "gamma") == {"single note.md"}
+
+
+def test_a_root_can_be_a_link_to_a_file(folder: Folder) -> None:
+    link, target = folder.path.with_name("link.md"), folder.path.with_name("target.md")
+    target.write_text("gamma")
+    link.symlink_to(target)
+    folder.base.add(link)
+    assert folder.sync().unfinished == ()
+    assert found(folder.base, "gamma") == {"link.md"}
+    target.write_text("delta")
+    folder.sync()
+    assert found(folder.base, "delta") == {"link.md"}
+    target.unlink()
+    assert folder.sync().removed == 1
+
+
+def test_what_cannot_be_asked_for_does_not_end_a_sync(folder: Folder) -> None:
+    names = ["x" * 200] * 25
+    here = os.open(folder.path, os.O_RDONLY)
+    for name in names:  # A path that is longer than any call takes.
+        os.mkdir(name, dir_fd=here)
+        inner = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    assert [file.state for file in folder.sync().unfinished] == ["skipped: the path is too long"]
+    assert found(folder.base, "alpha") == {"a.md"}
+
+
 def test_a_root_that_is_dropped_takes_its_files_along(folder: Folder) -> None:
     other = folder.path.with_name("other")
     other.mkdir()
