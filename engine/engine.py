@@ -351,7 +351,11 @@ class Engine:
         return [*events, Failed(request_id, cause, result)]
 
     def _fail_step(self, plan: Plan, cause: ErrorInfo) -> list[Event]:
-        """The backend broke: the requests of this step end, with what was written before it."""
+        """The backend broke: the requests of this step end, with what was written before it.
+
+        Raises BackendLost where nothing that it holds can be relied on.
+        """
+        self._backend.require_alive()
         events: list[Event] = []
         for piece in plan.pieces:
             if not self._set.restore_committed(piece.sequence):

@@ -3,6 +3,7 @@
     LocalchatError
     ├── ContextTooLong   context (exit 5)
     ├── WorkerDied       failed
+    ├── BackendLost      failed: only a new process can compute again
     ├── UsageError       usage   (exit 2): a setting that this model or backend cannot take
     └── (the errors of models/errors.py)
 
@@ -21,6 +22,7 @@ from models.errors import (
 )
 
 __all__ = [
+    "BackendLost",
     "ContextTooLong",
     "Interrupted",
     "LocalchatError",
@@ -49,6 +51,10 @@ class UsageError(LocalchatError):
 
 class WorkerDied(LocalchatError):
     """The engine's process ended without being asked to."""
+
+
+class BackendLost(LocalchatError):
+    """What computes answers nothing any more: its process must end."""
 
 
 class Interrupted(Exception):

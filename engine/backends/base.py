@@ -219,4 +219,10 @@ class Backend(Protocol):
         """
         ...
 
+    def require_alive(self) -> None:
+        """Asked right after something broke. Raises BackendLost where this process can compute
+        nothing more.
+        """
+        ...
+
     def close(self) -> None: ...

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from engine.backends.base import BackendFacts, Candidates, Choice, Parked, Room, Row
 from engine.backends.scripted_memory import Held, Memory
 from engine.backends.scripted_vocabulary import END, VOCAB_SIZE
-from engine.errors import Interrupted, OutOfRoom
+from engine.errors import BackendLost, Interrupted, OutOfRoom
 from engine.output.sampler import Pool, draw
 from engine.request import Sampling
 
@@ -48,6 +48,8 @@ class Faults:
     """Forwards that return, and whose scores cannot be read."""
     wrong_choices: frozenset[int] = frozenset()
     """Forwards behind which the backend chooses other tokens than the sampler would."""
+    is_lost: bool = False
+    """What breaks stays broken."""
 
 
 class ScriptedScores:
@@ -182,6 +184,10 @@ class ScriptedBackend:
 
     def interrupt(self) -> None:
         self._interrupted.set()
+
+    def require_alive(self) -> None:
+        if self.faults.is_lost:
+            raise BackendLost("The backend is lost.")
 
     def close(self) -> None:
         self._memory.clear()

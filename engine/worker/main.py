@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 from engine.error_values import EngineStopped, info_of
-from engine.errors import LocalchatError
+from engine.errors import BackendLost, LocalchatError
 from engine.events import Failed
 from engine.link import LOAD
 from engine.messages import PROTOCOL, Close, FromWorker, Hello, Load, LoadProgress
@@ -106,6 +106,10 @@ def _work(model: Model, reader: Reader, send: Callable[[FromWorker], None]) -> N
     send(model.loaded)
     try:
         owner.run()
+    except BackendLost as error:
+        LOG.error("%s", error)
+        # To free what lies on a lost device aborts, or never ends.
+        os._exit(1)
     finally:
         owner.desk.close()
         model.close()

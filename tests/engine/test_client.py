@@ -20,7 +20,7 @@ from engine.client import EngineClient
 from engine.error_values import EngineStopped
 from engine.errors import LocalchatError, UsageError
 from engine.events import Delta, Failed, Finished, PromptProgress, Started, Usage
-from engine.messages import LoadOptions, LoadProgress
+from engine.messages import Cancel, LoadOptions, LoadProgress
 from tests.engine.client_support import (
     MODEL,
     SCRIPTED,
@@ -32,6 +32,7 @@ from tests.engine.client_support import (
     until,
 )
 from tests.engine.workers.bytes_model import PONDER
+from tests.patience import PATIENCE_S, becomes, have_ended
 
 Make = Callable[..., EngineClient]
 
@@ -62,15 +63,6 @@ def slow(make: Make) -> EngineClient:
     client = make("--delay", "0.01")
     client.load(MODEL)
     return client
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
 
 
 # ---- answers
@@ -132,7 +124,7 @@ def test_no_answer_is_sent_for_an_empty_message(client: EngineClient) -> None:
 
 def test_half_surrogates_become_replacement_characters(client: EngineClient) -> None:
     assert ask(client, "a\udc80b").text == "echo a?b"
-    assert client.count("a\udc80b") == 3
+    assert client.count("a\udc80b", PATIENCE_S) == 3
 
 
 def test_stop_after_ends_with_exactly_so_many_tokens(client: EngineClient) -> None:
@@ -170,7 +162,7 @@ def test_drafts_are_counted_while_an_answer_streams(slow: EngineClient) -> None:
     running = question("repeat 2000 x")
     events = slow.submit(running)
     until(events, Delta)
-    assert slow.count("four") == 4
+    assert slow.count("four", PATIENCE_S) == 4
     slow.cancel(running.request_id)
     assert len(finished(events).token_ids) < 2000
 
@@ -182,11 +174,10 @@ def test_cancel_acts_while_the_prompt_is_read(slow: EngineClient) -> None:
     running = question("z" * 3000)
     events = slow.submit(running)
     until(events, Started)
-    started = time.monotonic()
     slow.cancel(running.request_id)
     slow.cancel(running.request_id)
     result = finished(events)
-    assert time.monotonic() - started < 5  # the whole prompt takes thirty seconds
+    assert result.usage.computed_tokens < result.usage.prompt_tokens
     assert (result.finish_reason, result.text) == ("cancelled", "")
     assert ask(slow, "b", conversation="other").text == "echo b"
 
@@ -238,14 +229,17 @@ def test_cancelling_what_has_ended_does_nothing(client: EngineClient) -> None:
     assert ask(client, "b").text == "echo b"
 
 
-def test_closing_the_iterator_cancels(slow: EngineClient) -> None:
-    events = slow.submit(question("repeat 3000 x"))
+def test_closing_the_iterator_cancels(slow: EngineClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = question("repeat 3000 x")
+    events = slow.submit(running)
     until(events, Delta)
     assert isinstance(events, Generator)
+    sent: list[object] = []
+    monkeypatch.setattr(slow._link, "send", sent.append)
     events.close()
-    started = time.monotonic()
+    monkeypatch.undo()
+    assert sent == [Cancel(running.request_id)]
     assert ask(slow, "b", conversation="other").text == "echo b"
-    assert time.monotonic() - started < 10
 
 
 # ---- loading
@@ -269,10 +263,8 @@ def test_progress_is_told_up_to_the_whole(make: Make) -> None:
 
 def test_a_load_can_be_cancelled_and_another_follows(make: Make) -> None:
     client = make()
-    timer = threading.Timer(0.3, client.cancel_load)
-    timer.start()
     with pytest.raises(EngineStopped):
-        client.load("/models/slow")
+        client.load("/models/slow", progress=lambda _: client.cancel_load())
     assert client.loaded is None
     client.load(MODEL)
     assert ask(client, "a").text == "echo a"
@@ -318,11 +310,12 @@ def test_an_error_names_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
 def test_closing_ends_a_load(make: Make) -> None:
     client = make()
     with ThreadPoolExecutor(1) as pool:
-        loading = pool.submit(client.load, "/models/slow")
-        time.sleep(0.3)
+        loads = threading.Event()
+        loading = pool.submit(client.load, "/models/slow", progress=lambda _: loads.set())
+        assert loads.wait(PATIENCE_S)
         client.close()
         with pytest.raises(EngineStopped):
-            loading.result(timeout=10)
+            loading.result(PATIENCE_S)
 
 
 def test_without_a_model_a_request_is_refused(make: Make) -> None:
@@ -352,6 +345,7 @@ def test_a_program_that_is_no_worker_is_an_error_with_its_last_words(tmp_path: P
         ("please abort", "SIGABRT"),
         ("please segfault", "SIGSEGV"),
         ("please exit", "exit status 3"),
+        ("please break", "The device answers nothing. illegal address"),
     ],
 )
 def test_a_dead_worker_is_an_event_and_the_next_request_starts_a_new_one(
@@ -373,24 +367,28 @@ def test_a_crash_dump_is_in_the_log_and_in_the_error(client: EngineClient, tmp_p
     assert "bytes_model.py" in cause.text
 
 
+def hangs(folder: Path) -> bool:
+    return "it hangs" in (folder / "engine.log").read_text()
+
+
 def test_a_hanging_worker_is_ended_after_a_cancel(
-    client: EngineClient, monkeypatch: pytest.MonkeyPatch
+    client: EngineClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("engine.client.CANCEL_PATIENCE_S", 0.5)
     running = question("please hang")
     events = client.submit(running)
-    time.sleep(0.3)
+    assert becomes(lambda: hangs(tmp_path))
     client.cancel(running.request_id)
     assert "SIGKILL" in failed(events).cause.text
     assert ask(client, "after").text == "echo after"
 
 
-def test_a_hanging_worker_does_not_keep_close_waiting(make: Make) -> None:
+def test_a_hanging_worker_does_not_keep_close_waiting(make: Make, tmp_path: Path) -> None:
     client = make()
     client.load(MODEL)
     pid = client.pid
     client.submit(question("please hang"))
-    time.sleep(0.3)
+    assert becomes(lambda: hangs(tmp_path))
     client.close(timeout=0.5)
     assert pid is not None
     assert not psutil.pid_exists(pid)
@@ -410,7 +408,7 @@ def test_killed_at_random_moments_every_request_ends_and_the_next_one_works(make
         assert isinstance(last, (Finished, Failed))
         if isinstance(last, Failed):
             assert "SIGKILL" in last.cause.text
-        assert wait_until(lambda: client.pid is None)
+        assert becomes(lambda: client.pid is None)
         assert ask(client, "after", conversation="chat").text == "echo after"
 
 
@@ -455,8 +453,7 @@ def test_nothing_outlives_a_killed_front_end(tmp_path: Path, work: str) -> None:
     front.kill()
     front.wait()
     front.stdout.close()
-    _, alive = psutil.wait_procs(family, timeout=2)
-    assert alive == []
+    assert have_ended(family)
 
 
 def test_nothing_outlives_a_killed_worker(client: EngineClient) -> None:
@@ -464,8 +461,7 @@ def test_nothing_outlives_a_killed_worker(client: EngineClient) -> None:
     worker = psutil.Process(client.pid)
     family = [worker, *worker.children(recursive=True)]
     worker.kill()
-    _, alive = psutil.wait_procs(family, timeout=2)
-    assert alive == []
+    assert have_ended(family)
 
 
 def test_the_worker_has_its_own_session(client: EngineClient) -> None:
@@ -539,7 +535,7 @@ HOOK = (
 
 def test_the_state_is_told(client: EngineClient) -> None:
     ask(client, "a")
-    assert wait_until(lambda: client.state is not None)
+    assert becomes(lambda: client.state is not None)
     assert client.state is not None
     assert client.state.resident_bytes > 1_000_000
     assert client.state.threads == 1

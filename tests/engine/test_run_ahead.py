@@ -16,6 +16,7 @@ from engine.backends.checks import check_rows
 from engine.backends.scripted import Faults, ScriptedBackend, scripted_backend
 from engine.backends.scripted_vocabulary import END
 from engine.config import EngineConfig
+from engine.errors import BackendLost
 from engine.events import Delta, Failed, Result
 from engine.request import Request, Sampling
 from tests.engine.engine_runs import GREEDY, Rig, ask, checked_step, untimed
@@ -172,6 +173,22 @@ def test_what_breaks_when_it_is_read_ends_the_answers_of_its_pass() -> None:
     assert len(followers(rig.backend)) > 2
     after = ask("b", b"hello", 8, conversation="b")
     assert run(rig, after)[0].token_ids == run(rig_of(0), after)[0].token_ids
+
+
+@pytest.mark.parametrize(
+    ("most", "faults"),
+    [
+        (0, Faults(is_lost=True, raise_at={4: RuntimeError("illegal address")})),
+        (MOST, Faults(is_lost=True, unreadable=frozenset({4}))),
+    ],
+)
+def test_a_backend_that_is_lost_ends_the_engine(most: int, faults: Faults) -> None:
+    """No further answer is tried, and nothing of it is kept."""
+    rig = rig_of(most, faults=faults)
+    rig.engine.submit(ask("a", b"hello", 12))
+    with pytest.raises(BackendLost):
+        rig.drain()
+    assert not rig.engine.cache.entries
 
 
 # ---- what happens meanwhile

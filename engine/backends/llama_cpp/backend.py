@@ -139,6 +139,9 @@ class LlamaCppBackend:
     def interrupt(self) -> None:
         self._interruption.interrupt()
 
+    def require_alive(self) -> None:
+        """What llama.cpp does not survive ends the process by itself."""
+
     def set_threads(self, count: int) -> None:
         """Takes effect with the next call; changes the numbers where flash attention is on."""
         self.threads = max(1, count)

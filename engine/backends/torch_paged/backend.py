@@ -17,6 +17,12 @@ from engine.backends.torch_paged import held as holding
 from engine.backends.torch_paged import parked_state
 from engine.backends.torch_paged.batch import model_input, score_places
 from engine.backends.torch_paged.block_tables import BlockTables
+from engine.backends.torch_paged.device import (
+    first_line,
+    give_back_memory,
+    require_alive,
+    wait,
+)
 from engine.backends.torch_paged.download import Download
 from engine.backends.torch_paged.held import Held, Run, Span
 from engine.backends.torch_paged.interruption import Interruption
@@ -103,7 +109,7 @@ class TorchPagedBackend:
         taken in front of a person who waits. `goes_on` is told how much is done and how much there
         is.
 
-        Raises LoadingStopped where it says no.
+        Raises LoadingStopped where it says no, BackendLost.
         """
         if not self.settings.records:
             return
@@ -111,8 +117,9 @@ class TorchPagedBackend:
             self._recorded = self._record(goes_on)
         except RuntimeError as error:
             # What a driver refuses, or memory that another program took: it goes on without.
-            torch.cuda.empty_cache()
-            why = str(error).splitlines()[0]
+            self.require_alive()
+            give_back_memory()
+            why = first_line(error)
             self.notices += (f"Passes cannot be recorded ({why}): each token takes longer.",)
 
     def _record(self, goes_on: Callable[[int, int], bool]) -> RecordedPasses | None:
@@ -204,7 +211,7 @@ class TorchPagedBackend:
         try:
             scores = self._scores(rows, self._run(rows))
             if not any(row.follows for row in rows):
-                self._wait()
+                wait(self._device)
         except BaseException:
             self._tables.take_back(row.sequence for row in rows)
             raise
@@ -227,11 +234,6 @@ class TorchPagedBackend:
         self._latest = kind(logits, places, arrival, self._chooser.count)
         return self._latest
 
-    def _wait(self) -> None:
-        """Until the device has done what it was told."""
-        if self._device.type == "cuda":
-            torch.cuda.current_stream(self._device).synchronize()
-
     def _run(self, rows: Sequence[Row]) -> PassResult:
         """Too little memory for what a pass computes is a matter of its size, so that the engine
         tries again with less.
@@ -251,11 +253,14 @@ class TorchPagedBackend:
         except PassStopped:
             raise Interrupted((0,) * len(rows)) from None
         except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
+            give_back_memory()
             raise OutOfRoom from None
 
     def interrupt(self) -> None:
         self._interruption.interrupt()
+
+    def require_alive(self) -> None:
+        require_alive(self._device)
 
     # ---- sequences
 
@@ -345,7 +350,7 @@ def _allocate(
     except (torch.OutOfMemoryError, RuntimeError) as error:
         raise OutOfMemory(
             "There is no memory for the keys and values.",
-            str(error).splitlines()[0],
+            first_line(error),
             "Set a smaller ctx, or close other programs.",
         ) from None
 

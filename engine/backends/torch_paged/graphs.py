@@ -21,25 +21,28 @@ class Runner:
         self._recorded: dict[Hashable, Callable[[], None]] = {}
         # All recordings share what they allocate: they run one after the other.
         self._memory: Any = None
+        new_stream: Any = torch.cuda.Stream  # torch publishes no types for it
+        # One for all: torch keeps the vendor's working room for each stream that ever needed it.
+        self._beside = new_stream() if device.type == "cuda" else None
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._recorded
 
     def capture(self, key: Hashable, run: Callable[[], None]) -> None:
         """Record what `run` launches; it must neither wait for the device nor read from it."""
-        if self._device.type != "cuda":
+        if self._beside is None:
             self._recorded[key] = run
             return
-        new_stream: Any = torch.cuda.Stream  # torch publishes no types for it
-        beside = new_stream()
-        beside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(beside):
+        current = torch.cuda.current_stream()
+        self._beside.wait_stream(current)
+        graph = torch.cuda.CUDAGraph()
+        # A recording that fails leaves its own stream current: this gives the other one back.
+        with torch.cuda.stream(self._beside):
             for _ in range(WARM_UPS):
                 run()
-        torch.cuda.current_stream().wait_stream(beside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory):
-            run()
+            with torch.cuda.graph(graph, pool=self._memory, stream=self._beside):
+                run()
+        current.wait_stream(self._beside)
         self._memory = graph.pool()
         self._recorded[key] = graph.replay
 

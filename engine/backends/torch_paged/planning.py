@@ -41,8 +41,10 @@ GPU_SHARE = 0.9
 """Of the device's free memory; the rest is for the driver and for other programs."""
 CPU_ROWS = 520
 """Tokens of one pass on a CPU: a piece of a prompt, and a row for each other sequence."""
-VENDOR_BYTES = 32 << 20
-"""Working room of the vendor's products, which PyTorch takes at the first of them."""
+VENDOR_BYTES = 2 * 32 << 20
+"""Working room of the vendor's products, which PyTorch takes at the first of them on each stream:
+that of the passes, and that on which they are recorded.
+"""
 _STEP = 256
 _CPU_SEQUENCES = 2
 """Sequences of full length that a pool on a CPU is made for: nobody is meant to chat there."""

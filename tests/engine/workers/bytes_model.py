@@ -16,6 +16,7 @@ from engine.chat_vocabulary import ChatVocabulary
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.error_values import EngineStopped
+from engine.errors import BackendLost
 from engine.messages import Load, Loaded
 from engine.request import Sampling
 from engine.worker.model import Model, NoUpkeep
@@ -84,6 +85,9 @@ class Misbehaving(ScriptedBackend):
                     act()
         return super().forward(rows)
 
+    def require_alive(self) -> None:
+        raise BackendLost("The device answers nothing.", "illegal address")
+
 
 def _print_natively() -> None:
     ctypes.CDLL(None).puts(b"a native line on standard output")
@@ -91,11 +95,21 @@ def _print_natively() -> None:
     os.write(2, b"a line on standard error\n")
 
 
+def _hang() -> None:
+    os.write(2, b"it hangs\n")
+    time.sleep(600)
+
+
+def _break() -> None:
+    raise RuntimeError("illegal address")
+
+
 ACTS: Mapping[bytes, Callable[[], object]] = {
     b"please abort": os.abort,
     b"please segfault": lambda: ctypes.string_at(0),
     b"please exit": lambda: os._exit(3),
-    b"please hang": lambda: time.sleep(600),
+    b"please hang": _hang,
+    b"please break": _break,
     b"please print": _print_natively,
 }
 
