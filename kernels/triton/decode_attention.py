@@ -38,7 +38,10 @@ MOST_ROWS = 64
 FORMATS = ("f16", "bf16", "k8", "q8", "fp8", "k8v4", "q4")
 
 
-@triton.jit(do_not_specialize=["table_step"])
+@triton.jit(
+    do_not_specialize=["table_step"],
+    do_not_specialize_on_alignment=["p_first_row", "p_lengths", "p_table"],
+)
 def decode_attention_kernel(
     p_q, p_k, p_v, p_k_scale, p_v_scale, p_v_zero,
     p_first_row, p_lengths, p_table, p_partial, p_weight,

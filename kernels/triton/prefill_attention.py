@@ -40,7 +40,10 @@ def _rows(
     return row, ((token < new) & (r % PADDED < GROUP))[:, None]
 
 
-@triton.jit(do_not_specialize=["table_step"])
+@triton.jit(
+    do_not_specialize=["table_step"],
+    do_not_specialize_on_alignment=["p_first_row", "p_lengths", "p_table"],
+)
 def prefill_attention_kernel(
     p_q, p_k, p_v, p_k_scale, p_v_scale, p_v_zero, p_first_row, p_lengths, p_table, p_out,
     table_step, k_step, v_step, k_scale_step, v_scale_step, scale, cap,

@@ -155,7 +155,7 @@ def _store_v(
         tl.store(p_row, numbers.to(p_v.dtype.element_ty), mask=m)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["p_slots"])
 def store_qkv_kernel(
     p_q, p_k, p_v, q_step, k_step, v_step,
     p_q_bias, p_k_bias, p_v_bias, p_q_weight, p_k_weight, eps, offset_of_norm,

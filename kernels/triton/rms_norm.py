@@ -20,7 +20,7 @@ NUMBERS_PER_WARP = 1024
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["p_rows"])
 def norm_rows_kernel(
     p_x, p_rows, p_weight, p_residual, p_out, x_step, residual_step, out_step, eps, offset,
     WIDTH: tl.constexpr, PADDED: tl.constexpr,

@@ -59,7 +59,7 @@ def keys_of_split(
     return low, start, tl.minimum(start + share, length)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["p_first_row", "p_lengths"])
 def merge_kernel(
     p_partial, p_weight, p_first_row, p_lengths, p_out,
     HEADS: tl.constexpr, SIZE: tl.constexpr, WIDTH: tl.constexpr,

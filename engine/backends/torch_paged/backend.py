@@ -52,6 +52,7 @@ from models.kv_storage import (
 )
 
 MIN_RECOMPUTE = 1
+SHORT_PROMPT = 32
 
 
 class TorchPagedBackend:
@@ -144,12 +145,19 @@ class TorchPagedBackend:
         return passes
 
     def _largest(self) -> list[list[Row]]:
-        """A prompt beside answers, and drafts."""
+        """A prompt beside answers, and drafts; and a short prompt, which beside answers is no
+        recorded pass and has tiles of its own.
+        """
         settings, count = self.settings, self.settings.max_sequences
         answers = [Row(n, 0, (0,), True) for n in range(count - 1)]
         prompt = Row(count - 1, 0, (0,) * max(settings.max_rows - count + 1, 1), True)
         drafts = (0,) * (1 + settings.spare // count)
-        return [[*answers, prompt], [Row(n, 0, drafts, True, True) for n in range(count)]]
+        short = Row(0, 0, (0,) * min(SHORT_PROMPT, settings.max_rows), True)
+        return [
+            [*answers, prompt],
+            [Row(n, 0, drafts, True, True) for n in range(count)],
+            [short],
+        ]
 
     def _run_empty(self, rows: Sequence[Row]) -> None:
         """A pass that writes nothing, and reads what lies in the sentinel block."""
