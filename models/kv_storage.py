@@ -1,12 +1,13 @@
 """The bytes of the paged pools: one allocation, and blocks of it copied, taken out and put back.
 
 Knows neither tokens nor sequences. A block is a whole record of `KVLayout`, so it moves as it is,
-whatever it is stored as.
+whatever it is stored as. One by one: they are large, and nothing has to be gathered on a device
+that may be full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,6 @@ __all__ = [
 
 Bytes = npt.NDArray[np.uint8]
 
-_PIECE_BYTES = 64 << 20
-"""Most that is gathered at once: what moving blocks needs beside the blocks themselves."""
-
 
 def make_pools(
     layouts: Sequence[KVLayout], blocks: Sequence[int], device: torch.device
@@ -49,33 +47,23 @@ def make_pools(
 
 def copy_blocks(pool: KVPool, sources: Sequence[int], targets: Sequence[int]) -> None:
     """Copy whole records. No target is a source as well."""
-    pool.data[_index(pool, targets)] = pool.data[_index(pool, sources)]
+    for source, target in zip(sources, targets, strict=True):
+        pool.data[target].copy_(pool.data[source])
 
 
 def take_blocks(pool: KVPool, blocks: Sequence[int], out: Bytes) -> None:
     """Copy records into `out` [len(blocks), record_bytes], in that order."""
-    for piece in _pieces(pool, len(blocks)):
-        part = torch.from_numpy(out[piece])
-        part.copy_(pool.data[_index(pool, blocks[piece])])
+    for place, block in enumerate(blocks):
+        torch.from_numpy(out[place]).copy_(pool.data[block])
 
 
 def put_blocks(pool: KVPool, blocks: Sequence[int], data: Bytes, numbers: Sequence[int]) -> None:
     """Copy record `numbers[i]` of `data` [records, record_bytes] into `blocks[i]`."""
-    for piece in _pieces(pool, len(blocks)):
-        part = torch.from_numpy(data[list(numbers[piece])]).to(pool.data.device)
-        pool.data[_index(pool, blocks[piece])] = part
+    for block, number in zip(blocks, numbers, strict=True):
+        # torch takes no memory that cannot be written.
+        pool.data[block].copy_(torch.from_numpy(data[number].copy()))
 
 
 def fill_blocks(pool: KVPool, blocks: Sequence[int], value: int) -> None:
     """Set every byte: 0xFF makes each number, or its scale, a NaN in every format."""
-    pool.data[_index(pool, blocks)] = value
-
-
-def _index(pool: KVPool, blocks: Sequence[int]) -> torch.Tensor:
-    return torch.tensor(blocks, dtype=torch.int64, device=pool.data.device)
-
-
-def _pieces(pool: KVPool, count: int) -> Iterator[slice]:
-    step = max(1, _PIECE_BYTES // pool.layout.record_bytes)
-    for start in range(0, count, step):
-        yield slice(start, start + step)
+    pool.data[torch.tensor(blocks, dtype=torch.int64, device=pool.data.device)] = value

@@ -181,15 +181,23 @@ def test_whole_rows_of_an_overtaken_pass_are_refused() -> None:
         first.candidates(0, backend.facts.max_choice + 1)
 
 
-def test_nothing_follows_a_pass_that_chose_nothing() -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [decode(0, 11, 8, None)],
+        # An answer beside a prompt is not recorded.
+        [decode(0, 11, 8), Row(1, 0, prompt(40), True)],
+    ],
+)
+def test_nothing_follows_a_pass_that_chose_nothing(rows: list[Row]) -> None:
     backend = recorded()
     backend.forward([Row(0, 0, prompt(10), True)])
-    scores = backend.forward([decode(0, 10, 7, None)])
+    backend.forward([decode(0, 10, 7)])
+    scores = backend.forward(rows)
     assert not isinstance(scores, ChosenScores)
-    before = backend.length(0)
     with pytest.raises((KeyError, ValueError)):
-        backend.forward([follow(0, 11)])
-    assert backend.length(0) == before
+        backend.forward([follow(0, 12)])
+    assert backend.length(0) == 12
 
 
 def test_a_row_that_followed_is_taken_back_exactly() -> None:

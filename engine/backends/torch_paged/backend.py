@@ -212,10 +212,8 @@ class TorchPagedBackend:
             check_sequence(self._facts, row.sequence)
         check_rows(self._facts, rows, [self._tables.length(row.sequence) for row in rows])
         copies = self._tables.reserve({row.sequence: len(row.ids) for row in rows})
-        for group, pool in enumerate(self._pools):
-            pairs = [(copy.source, copy.target) for copy in copies if copy.group == group]
-            if pairs:
-                copy_blocks(pool, *zip(*pairs, strict=True))
+        for one in copies:
+            copy_blocks(self._pools[one.group], [one.source], [one.target])
         try:
             scores = self._scores(rows, self._run(rows))
             if not any(row.follows for row in rows):

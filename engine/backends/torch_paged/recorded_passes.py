@@ -76,16 +76,17 @@ class RecordedPasses:
         """None: no recorded pass takes these rows. Those that follow go on behind the pass
         before.
         """
+        behind, self._behind = self._behind, {}
         kind = kind_of(rows, self.kinds)
         if kind is None or kind not in self._runner:
             return None
-        self._input.fill(kind, rows, held, self._behind)
+        self._input.fill(kind, rows, held, behind)
         self._runner.replay(kind)
         logits = self._room.part(kind.tokens, kind.wanted).logits
         assert logits is not None
         if not self._packs:
             return PassResult(logits)
-        packed, self._behind = self._candidates.chosen(kind.wanted), {}
+        packed = self._candidates.chosen(kind.wanted)
         if not kind.chooses or any(row.choice is None for row in rows):
             return PassResult(logits, packed)
         self._behind = {row.sequence: index for index, row in enumerate(rows)}
