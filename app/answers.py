@@ -76,12 +76,20 @@ class Answers:
                 f"Its question is message {old.parent_id}.",
             )
         with self._session.lock(old.chat_id):
-            user = self._add_question(old.chat_id, old.parent_id, with_older(placed, old))
+            searched = old.sources is not None and old.sources.is_with_text
+            placed = with_older(placed, old)
+            user = self._add_question(old.chat_id, old.parent_id, placed, searched)
             chat = self._history.chat(old.chat_id)
             yield from self._answer(chat, user.id, options, text, placed)
 
-    def _add_question(self, chat_id: int, parent_id: int | None, placed: Placed) -> Message:
-        sources = None if placed.given is None else Sources("", given=placed.given)
+    def _add_question(
+        self, chat_id: int, parent_id: int | None, placed: Placed, searched: bool = False
+    ) -> Message:
+        """`searched`: an older version of it came with text that is searched."""
+        sources = None
+        is_with_text = searched or bool(placed.searched)
+        if placed.given is not None or is_with_text:
+            sources = Sources("", given=placed.given, is_with_text=is_with_text)
         return self._history.add_user(chat_id, parent_id, placed.text, sources)
 
     def regenerate(self, message_id: int, options: Options) -> Events:

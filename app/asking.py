@@ -18,6 +18,7 @@ from app.grounding import Found, Grounding, Searching, cited_passages
 from app.knowledge.candidates import speaks
 from app.knowledge.followup import MOST_TOKENS, cleaned, instruction, is_followup, rare_terms
 from app.knowledge.readings import note_reading
+from app.knowledge.sources import Sources
 from app.pinning import pinned_name, pinning, with_reading
 from app.running import Running, RunningRequests
 from app.store.conversation import Chat, Message
@@ -32,8 +33,12 @@ from engine.messages import ChatMessage, Loaded, SamplingOverrides, Submit
 if TYPE_CHECKING:
     from app.knowledge.base import KnowledgeBase
     from app.knowledge.open_bases import OpenBases
-    from app.knowledge.sources import Sources
     from app.settings import KnowledgeSettings
+
+TEXT_GONE = (
+    "The text that came with this chat is not at hand any more: attach it again to have it "
+    "searched."
+)
 
 StepEvent = Searching | Found | Event
 Steps = Generator[StepEvent, None, None]
@@ -79,15 +84,16 @@ class Asking:
         goes_on = submit.kind == "continue"
         before = asked.sources
         if not goes_on and not (before is not None and before.is_found):
-            sources = yield from self._sources(question, path[:-1], running)
+            sources = yield from self._sources(question, path, running)
             if running.cancelled.is_set():
                 return
             if sources is not None:
-                given = None if before is None else before.given
-                asked = self.history.set_sources(asked.id, replace(sources, given=given))
+                if before is not None:
+                    sources = replace(sources, given=before.given, is_with_text=before.is_with_text)
+                asked = self.history.set_sources(asked.id, sources)
                 path = [*path[:-1], asked]
                 submit = replace(submit, messages=chat_messages(question.chat, path))
-        if asked.sources is not None and (asked.sources.is_found or asked.sources.is_refused):
+        if asked.sources is not None and asked.sources.says_something:
             yield Found(asked.id, question.text, asked.sources, cited_passages(path))
             if asked.sources.is_refused and not goes_on:
                 yield from refused(submit, asked.sources.reason, question.loaded)
@@ -125,9 +131,13 @@ class Asking:
         fails the answer tells why.
         """
         name = pinned_name(self.owner, question.chat, sources, question.loaded)
-        self.pins.add(name)
         if not self.is_private and sources.base:
-            note_reading(self.knowledge.get(sources.base).folder, name)
+            try:
+                folder = self.knowledge.get(sources.base).folder
+            except LocalchatError:  # The base was removed: nothing more of it is kept.
+                return None
+            note_reading(folder, name)
+        self.pins.add(name)
         pin = pinning(question.submit, sources, name)
         with self.requests.running(pin.request_id, question.chat.id):
             for event in self._submitted(pin):
@@ -140,12 +150,17 @@ class Asking:
     # ---- documents
 
     def _sources(
-        self, question: Question, history: Sequence[Message], running: Running
+        self, question: Question, path: Sequence[Message], running: Running
     ) -> Generator[StepEvent, None, Sources | None]:
         """None: the question has no documents."""
-        base, is_attached = self._base(question, history)
+        *history, asked = path
+        is_with_text = asked.sources is not None and asked.sources.is_with_text
+        if question.attached:
+            yield Searching("reading the attached text")
+        base, is_attached = self._base(question, path)
         if base is None:
-            return None
+            is_new = is_attached and not any(map(is_told_gone, history))
+            return Sources("", notices=(TEXT_GONE,)) if is_new else None
         judges = question.settings.rerank
         context = question.loaded.ctx
         grounding = Grounding(
@@ -159,13 +174,13 @@ class Asking:
             also=lambda: self._also(question, history, running),
             reads_all=question.settings.read_all,
             is_attached=is_attached,
-            is_later=is_attached and not question.attached,
+            is_later=is_attached and not is_with_text,
             learning=lambda seconds: self._learning(question, running, seconds),
         )
         return (yield from grounding.sources(question.text, history))
 
     def _base(
-        self, question: Question, history: Sequence[Message]
+        self, question: Question, path: Sequence[Message]
     ) -> tuple[KnowledgeBase | None, bool]:
         """What to search, and whether it is text that came with the chat."""
         chat_id = question.chat.id
@@ -173,7 +188,7 @@ class Asking:
             return self.collections.make(chat_id, question.attached), True
         if question.kb is not None:
             return self.knowledge.get(question.kb), False
-        is_about_text = any(one.sources and not one.sources.base for one in history)
+        is_about_text = any(map(came_with_text, path))
         return (self.collections.get(chat_id), True) if is_about_text else (None, False)
 
     def _learning(
@@ -197,8 +212,8 @@ class Asking:
         if question.settings.rewrite:
             before = chat_messages(question.chat, history)
             text = instruction(question.text)
-            line = cleaned(self._ask(question, before, text, MOST_TOKENS, running), question.text)
-            if line:
+            said = self._ask(question, before, text, MOST_TOKENS, running)
+            if line := cleaned(said or "", question.text):
                 return (line,)
         return rare_terms([message.text for message in history[-2:]])
 
@@ -209,12 +224,12 @@ class Asking:
         text: str,
         tokens: int,
         running: Running,
-    ) -> str:
-        """A side job behind the chat's beginning; empty where it was stopped or failed."""
+    ) -> str | None:
+        """A side job behind the chat's beginning; None where it was stopped or failed."""
         result = self._aside(
             question, "aside", (*before, ChatMessage("user", text)), running, tokens
         )
-        return "" if result is None else result.text
+        return None if result is None or result.finish_reason == "cancelled" else result.text
 
     def _weigh(self, question: Question, text: str, running: Running) -> float | None:
         """How much likelier the model says yes than no."""
@@ -249,3 +264,13 @@ class Asking:
                 if isinstance(event, Failed):
                     break
         return None
+
+
+def came_with_text(message: Message) -> bool:
+    """Whether the message was about text that is searched."""
+    sources = message.sources
+    return sources is not None and (sources.is_with_text or (not sources.base and sources.is_found))
+
+
+def is_told_gone(message: Message) -> bool:
+    return message.sources is not None and TEXT_GONE in message.sources.notices

@@ -56,7 +56,7 @@ class AttachedText:
         if (learning := self._learning.pop(chat_id, None)) is not None:
             learning.join()
         folder = self._new_folder()
-        texts = {one.name or f"text {number}": one.text for number, one in enumerate(attached, 1)}
+        texts = dict(zip(names(attached), (one.text for one in attached), strict=True))
         embedder = self._embedder()
         self._bases[chat_id] = base = KnowledgeBase.temporary(folder, texts, embedder)
         base.sync(lexical_only=True)
@@ -94,6 +94,19 @@ class AttachedText:
         folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}{MIDDLE}", dir=home))
         self._folders.append(folder)
         return folder
+
+
+def names(attached: Sequence[Attachment]) -> list[str]:
+    """A different one for each text: files of one name get numbers, `notes.txt (2)`."""
+    found: list[str] = []
+    for number, one in enumerate(attached, 1):
+        name = again = one.name or f"text {number}"
+        count = 1
+        while again in found:
+            count += 1
+            again = f"{name} ({count})"
+        found.append(again)
+    return found
 
 
 def remove(folders: list[Path]) -> None:

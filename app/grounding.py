@@ -36,6 +36,9 @@ PARTS_ONLY = (
 A_MOMENT_S, LEARNING_S = 2.0, 60.0
 READ_ALL = "The documents were read whole, in {count} parts."
 READ_SOME = "The first {count} parts of the documents were read; the rest was not."
+READ_BEGINNING = "Only the beginning of the text was read: kb_read_all is off."
+UNREAD = "The model failed at {failed} of the {count} parts: nothing is known of them."
+NO_ROOM = "What it says of {count} more parts did not fit into the context."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,9 @@ class Found:
 
 
 Steps = Generator[Searching, None, Sources | None]
-Ask = Callable[[str, int], str]
-"""A side question to the model and the most tokens of its answer; empty where it was stopped."""
+Ask = Callable[[str, int], str | None]
+"""A side question to the model and the most tokens of its answer; None: it was stopped or failed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +98,10 @@ class Grounding:
         if is_courtesy(question) and not comes_with_text:
             return None
         name = "" if self.is_attached else self.base.name
+        used = used_tokens(history)
         yield Searching(f"searching {name or 'the attached text'}")
         is_read = self.base.rescan()
-        found = yield from self._found(question, used_tokens(history))
+        found = yield from self._found(question, used)
         if not is_read:
             found = replace(found, reason=f"{found.reason} {NOT_ALL_READ}".lstrip())
         if self.is_later and found.is_refused:
@@ -105,16 +110,17 @@ class Grounding:
             # A person who attaches a text wants an answer from it.
             found = replace(found, is_refused=False)
         is_found = bool(found.passages) and not found.is_refused
-        everything = None if self.is_attached else self._whole()
         is_about_all = found.needs_all or (self.is_attached and not is_found)
-        if everything is not None and (is_about_all or is_found):
-            return self._placed(everything, history)
+        if (is_about_all or is_found) and not self.is_attached:
+            everything = self._whole(history)
+            if everything is not None:
+                return everything
         if is_about_all and self.reads_all:
-            return (yield from self._read_in_parts(question, found, name))
+            return (yield from self._read_in_parts(question, found, name, used))
         if not is_found:
-            return refusal(name, found)
+            return self._beginning(used) if self.is_attached else refusal(name, found)
         if self.judge is not None:
-            found = yield from self._judged(question, found, used_tokens(history))
+            found = yield from self._judged(question, found, used)
         return searched(name, found, told=(found.reason,) if comes_with_text else ())
 
     def tokens(self, text: str) -> int:
@@ -159,47 +165,62 @@ class Grounding:
 
     # ---- small collections
 
-    def _whole(self) -> Sources | None:
-        """All of the base, where it is small enough."""
+    def _whole(self, history: Sequence[Message]) -> Sources | None:
+        """All of the base, where it is small enough. Without its passages where they stand in the
+        conversation already, and stay there. None where the conversation leaves no room for them.
+        """
         passages = collection.passages(self.base)
-        limit = min(collection.MOST_TOKENS, self.context // 2)
-        if not passages or size(passages, self.tokens) > limit:
+        if not passages:
             return None
-        return collection.whole(self.base.name, passages, self.secret)
-
-    def _placed(self, sources: Sources, history: Sequence[Message]) -> Sources:
-        """Without its passages where they stand in the conversation already, and stay there."""
+        tokens = size(passages, self.tokens)
+        if tokens > min(collection.MOST_TOKENS, self.context // 2):
+            return None
+        sources = collection.whole(self.base.name, passages, self.secret)
+        room = self.most_prompt - TURN_TOKENS * (len(history) + 1)
         earlier = [one.sources for one in history if one.sources is not None]
         if not any(one.passages and one.collection == sources.collection for one in earlier):
-            return sources
+            return sources if used_tokens(history) + tokens <= room or not history else None
         texts = [message.said or message.text for message in history]
-        used = self.tokens("\n".join(texts)) + size(sources.passages, self.tokens)
-        if used > self.most_prompt - TURN_TOKENS * (len(history) + 1):
-            return sources
-        return replace(sources, passages=())
+        stays = self.tokens("\n".join(texts)) + tokens <= room
+        return replace(sources, passages=()) if stays else sources
 
     # ---- questions about all
 
-    def _read_in_parts(self, question: str, found: Retrieved, name: str) -> Steps:
+    def _read_in_parts(self, question: str, found: Retrieved, name: str, used: int) -> Steps:
         """The model's notes on each part stand in the place of passages."""
+        room = budget(self.context, used)
         documents = parts.documents(self.base, found.passages)
         tokens = parts.part_tokens(self.context)
         some = list(islice(parts.parts(documents, self.tokens, tokens), parts.MOST_PARTS + 1))
         is_all = len(some) <= parts.MOST_PARTS
         some = some[: parts.MOST_PARTS]
-        limit = parts.note_tokens(budget(self.context), len(some))
-        notes = []
+        limit = parts.note_tokens(room, len(some))
+        notes, failed = [], 0
         for number, part in enumerate(some):
             yield Searching(f"reading part {number + 1} of {len(some)}", number, len(some))
-            note = parts.noted(part, self.ask(parts.asked(part, question), limit))
-            if note is not None:
+            said = self.ask(parts.asked(part, question), limit)
+            failed += said is None
+            if said is not None and (note := parts.noted(part, said)) is not None:
                 notes.append(note)
-        read = shrunk(Retrieved(tuple(notes)), self.tokens, budget(self.context))
-        told = (READ_ALL if is_all else READ_SOME).format(count=len(some))
+        read = shrunk(Retrieved(tuple(notes)), self.tokens, room)
+        read = without_files(read) if self.is_attached else read
+        told = [(READ_ALL if is_all else READ_SOME).format(count=len(some))]
+        if failed:
+            told = [UNREAD.format(failed=failed, count=len(some))]
         if not read.passages:
-            return Sources(name, is_refused=True, reason=f"{NOTHING_FOUND} {told}")
+            nothing = [NOTHING_FOUND] if failed < len(some) else []
+            return Sources(name, is_refused=True, reason=" ".join((*nothing, *told)))
+        if read.unused:
+            told.append(NO_ROOM.format(count=len(read.unused)))
         mark = new_mark(read.passages)
-        return Sources(name, mark, read.passages, read.unused[:MOST_UNUSED], notices=(told,))
+        return Sources(name, mark, read.passages, read.unused[:MOST_UNUSED], notices=tuple(told))
+
+    def _beginning(self, used: int) -> Sources:
+        """Of a text that was given to be read and in which nothing was found."""
+        room = budget(self.context, used)
+        first = islice(parts.parts(parts.documents(self.base, ()), self.tokens, room), 1)
+        fits = shrunk(Retrieved(tuple(first)), self.tokens, room)
+        return searched("", without_files(fits), (READ_BEGINNING,))
 
 
 def used_tokens(history: Sequence[Message]) -> int:

@@ -98,18 +98,30 @@ def citation(
 ) -> Citation:
     passage = passages[number - 1]
     supported = all(is_supported(one, number, asked, passages) for one in statements)
-    start, end = narrowed(passage, [content_of(one.text) for one in statements])
-    first, last = lines(passage, start, end)
-    return Citation(
+    found = Citation(
         number=number,
         place=passage.place,
         path=str(passage.path),
+        page=passage.page,
+        first_line=passage.first_line,
+        last_line=passage.last_line,
+        start=passage.start,
+        end=passage.end,
+        supported=supported,
+        last_page=passage.last_page,
+    )
+    if passage.is_notes:  # Where in the document a note is from nobody knows.
+        return found
+    start, end = narrowed(passage, [content_of(one.text) for one in statements])
+    first, last = lines(passage, start, end)
+    return replace(
+        found,
         page=page_at(passage, start),
         first_line=first,
         last_line=last,
         start=passage.start + start,
         end=passage.start + end,
-        supported=supported,
+        last_page=page_at(passage, end - 1),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.knowledge.collection import as_passages
-from app.knowledge.passage import Passage
+from app.knowledge.passage import Passage, joined
 from app.knowledge.prompt import about_one
 
 if TYPE_CHECKING:
@@ -64,19 +64,19 @@ def parts(
         for passage in passages:
             size = count(passage.text)
             if group and used + size > tokens:
-                yield joined(group)
+                yield one_part(group)
                 group, used = [], 0
             group.append(passage)
             used += size
         if group:
-            yield joined(group)
+            yield one_part(group)
 
 
-def joined(group: Sequence[Passage]) -> Passage:
+def one_part(group: Sequence[Passage]) -> Passage:
     first, last = group[0], group[-1]
     return replace(
         first,
-        text="\n\n".join(passage.text for passage in group),
+        text=joined(group),
         end=last.end,
         headings=first.headings if len(group) == 1 else (),
         last_page=last.last_page,
@@ -95,4 +95,5 @@ def noted(part: Passage, note: str) -> Passage | None:
     text = note.strip()
     if text.casefold() in NOTHING:
         return None
-    return replace(part, text=text, header="", reason="notes of the model on this part")
+    reason = "notes of the model on this part"
+    return replace(part, text=text, header="", reason=reason, is_notes=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Passage:
     """Invisible characters taken out of the whole document."""
     page_starts: tuple[tuple[int, int], ...] = ()
     """Character of the document and number of each page that begins inside the passage."""
+    is_notes: bool = False
+    """The text is what a model noted of the stretch, not the stretch itself."""
 
     @property
     def place(self) -> str:
@@ -45,6 +50,39 @@ class Passage:
             more = self.last_line is not None and self.last_line != self.first_line
             return f"{self.name}:{self.first_line}" + (f"-{self.last_line}" if more else "")
         return " › ".join((self.name, *self.headings))
+
+
+class Stretch(Protocol):
+    """A part of a document."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def start(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def first_line(self) -> int | None: ...
+    @property
+    def last_line(self) -> int | None: ...
+
+
+def joined(stretches: Sequence[Stretch]) -> str:
+    """Their text. The white space between two was not kept: its characters and its line ends are
+    as many as they were, so that offsets and lines stay exact.
+    """
+    parts = [stretches[0].text]
+    for before, after in pairwise(stretches):
+        parts += [gap(before, after), after.text]
+    return "".join(parts)
+
+
+def gap(before: Stretch, after: Stretch) -> str:
+    length = after.start - before.end
+    if before.last_line is None or after.first_line is None:
+        return "\n" * length
+    ends = min(after.first_line - before.last_line, length)
+    return " " * (length - ends) + "\n" * ends
 
 
 @dataclass(frozen=True, slots=True)

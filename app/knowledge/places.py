@@ -22,7 +22,9 @@ def exact_place(citation: Citation) -> str:
     """The page or the lines that the citation points at, within its passage's place."""
     name = citation.place
     if citation.page is not None:
-        return f"{name.rpartition(' p. ')[0] or name} p. {citation.page}"
+        is_one = citation.last_page in (None, citation.page)
+        pages = f"{citation.page}" if is_one else f"{citation.page}-{citation.last_page}"
+        return f"{name.rpartition(' p. ')[0] or name} p. {pages}"
     if citation.first_line is None or citation.last_line is None:
         return name
     file = name.rpartition(":")[0] or name

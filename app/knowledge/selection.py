@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.knowledge.candidates import Score
-from app.knowledge.passage import Passage
+from app.knowledge.passage import Passage, joined
 from app.knowledge.stored import StoredChunk
 from app.knowledge.words import folded
 
@@ -184,11 +184,3 @@ def page_starts(run: Sequence[StoredChunk]) -> tuple[tuple[int, int], ...]:
         for before, chunk in pages
         if chunk.page is not None and chunk.page != before.last_page
     )
-
-
-def joined(run: Sequence[StoredChunk]) -> str:
-    """Their text; the white space between two chunks as newlines, so that offsets stay exact."""
-    parts = [run[0].text]
-    for before, chunk in pairwise(run):
-        parts += ["\n" * (chunk.start - before.end), chunk.text]
-    return "".join(parts)

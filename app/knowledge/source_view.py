@@ -22,6 +22,7 @@ AROUND = 20_000
 """Characters shown on either side of a passage; a screen does not scroll through a book."""
 
 GONE = "The document is not in the knowledge base any more. This is the passage as it was read."
+NOTES = "These are the model's notes on this part, not its words."
 CHANGED = "The document has changed since. This is the passage as it was read."
 
 PageStart = tuple[int, int]
@@ -45,7 +46,9 @@ class SourceView:
 
 
 def alone(passage: Passage, *notices: str) -> SourceView:
-    """The passage where its document cannot be shown."""
+    """The passage where it cannot be shown in its document."""
+    if passage.is_notes:
+        notices = (NOTES, *notices)
     text = with_pages(passage.text, passage.start, passage.page_starts)
     has_header = not passage.header or text.startswith(passage.header)
     return SourceView(
@@ -58,6 +61,8 @@ def alone(passage: Passage, *notices: str) -> SourceView:
 
 def in_document(passage: Passage, index: Index) -> SourceView:
     """The passage in its document, as the index holds it now."""
+    if passage.is_notes:
+        return alone(passage)
     chunks = chunks_of(passage.path, passage.name, index)
     if not chunks:
         return alone(passage, GONE)

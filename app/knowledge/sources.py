@@ -30,11 +30,18 @@ class Sources:
     """What a person should know of how the documents were used."""
     given: Given | None = None
     """Texts that stand whole in the question itself."""
+    is_with_text: bool = False
+    """The question came with text that is searched for it."""
 
     @property
     def is_found(self) -> bool:
         """Whether the question is answered from documents."""
         return bool(self.passages) or self.is_whole
+
+    @property
+    def says_something(self) -> bool:
+        """Whether there is anything to tell of it before the answer."""
+        return self.is_found or self.is_refused or bool(self.notices)
 
     @property
     def is_whole(self) -> bool:
@@ -63,3 +70,4 @@ class Citation:
     """False: the answer names no source at all; comparing its sentences with the passages found
     this one.
     """
+    last_page: int | None = None

@@ -145,12 +145,12 @@ def test_where_the_words_say_nothing_the_meaning_is_waited_for(
     for event in session.send(None, QUESTION, Options(attached=ATTACHED)):
         if isinstance(event, Searching):
             told.append(event.text)
-            if len(told) == 4:
+            if len(told) == 5:
                 embedder.gate.set()
     assert {submit.kind for submit in client.submits} == {"answer"}
     assert "physician prescribed" in prompt(client)
-    assert told[0] == "searching the attached text"
-    assert set(told[1:]) == {"learning what the text means"}
+    assert told[:2] == ["reading the attached text", "searching the attached text"]
+    assert set(told[2:]) == {"learning what the text means"}
 
 
 def test_a_question_in_a_script_that_the_model_does_not_know_waits_for_nothing(
@@ -158,7 +158,7 @@ def test_a_question_in_a_script_that_the_model_does_not_know_waits_for_nothing(
 ) -> None:
     events = session.send(None, "港口的潮汐 tide tables?", Options(attached=ATTACHED))
     told = [event.text for event in events if isinstance(event, Searching)]
-    assert told == ["searching the attached text"]
+    assert told == ["reading the attached text", "searching the attached text"]
 
 
 def test_nothing_is_embedded_while_the_engine_works(
