@@ -122,7 +122,7 @@ class KnowledgeBase:
         """A sync of the words before a question, cut off after some seconds. Whether the index
         holds all documents as they are: not where another process is at it, or the disk is full.
         """
-        if self.is_watched or self._is_fixed:
+        if self._is_fixed or (self.is_watched and not self.index.is_replaced):
             return True
         end = time.monotonic() + RESCAN_SECONDS
 

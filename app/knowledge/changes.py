@@ -1,16 +1,27 @@
 """Waits for changes below folders: told by the system where it can, else by looking now and then.
 
-What is told is a hint: something changed. It knows nothing of knowledge bases.
+What is told is a hint: something changed. It knows nothing of knowledge bases. The system tells a
+process of its own, see `changes_child.py`.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from app.knowledge.changes_child import Job
+from app.knowledge.child_environment import child_environment
+from app.knowledge.process_end import ending
+
+COMMAND = (sys.executable, "-P", "-m", "app.knowledge.changes_child")
+"""-P: a folder named `app` where the person stands is not ours."""
 LOOK_SECONDS = 1.0
 """How often it is looked whether the folders are still the same ones."""
 RENEW_SECONDS = 300.0
@@ -22,8 +33,7 @@ POLL_SECONDS = 1.5
 FAILURES = 5
 """In a row, each soon after the one before, show that the system cannot tell."""
 SOON_SECONDS = 10.0
-DEBOUNCE_MS, STEP_MS = 400, 50
-"""Changes that follow each other closely are one hint, which comes after a pause of a step."""
+ENDED = "the process that is told has ended"
 
 REMOTE_KINDS = """
 nfs nfs4 cifs smb smb2 smb3 smbfs afpfs 9p fuse.sshfs sshfs fuse.rclone davfs fuse.davfs2 webdav
@@ -44,15 +54,19 @@ class Changes:
         ours: Sequence[Path],
         hint: Callable[[], None],
         notice: Callable[[str], None],
+        command: Sequence[str] = COMMAND,
     ) -> None:
         """`folders` is asked again and again. `ours`: folders whose changes mean nothing."""
         self._folders = folders
-        self._ours = tuple(os.path.realpath(path) + os.sep for path in ours)
+        self._ours = [os.path.realpath(path) for path in ours]
         self._hint = hint
         self._notice = notice
+        self._command = tuple(command)
         self._stop = threading.Event()
         self._failed: list[float] = []
         """When watching failed, as far as that was lately."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._starting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="changes", daemon=True)
 
     def start(self) -> None:
@@ -60,91 +74,82 @@ class Changes:
 
     def stop(self) -> None:
         self._stop.set()
+        with self._starting:
+            if self._process is not None:
+                self._process.kill()
         self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            places = self._places()
-            there = [folder for folder, found in places.items() if found is not None]
+            folders = self._there()
             self._hint()
-            if len(self._failed) >= FAILURES or any(is_remote(folder) for folder in there):
+            if len(self._failed) >= FAILURES or any(map(is_remote, folders)):
                 self._stop.wait(POLL_SECONDS)
-            elif there:
-                self._watch(there, places)
+            elif folders:
+                self._listen(folders)
             else:
                 self._stop.wait(LOOK_SECONDS)
 
-    def _places(self) -> dict[Path, tuple[int, int] | None]:
-        """The folders, and which ones they are."""
-        return {folder: identity(folder) for folder in self._folders()}
+    def _there(self) -> list[Path]:
+        return [folder for folder in self._folders() if os.path.exists(folder)]
 
-    def _watch(self, folders: list[Path], places: dict[Path, tuple[int, int] | None]) -> None:
+    def _listen(self, folders: list[Path]) -> None:
         """Until the folders are others, or something could not be told."""
-        from watchfiles import Change, watch
-
-        roots = {str(folder) for folder in folders} | set(map(os.path.realpath, folders))
-        stamps, is_told = [changed_at(folder) for folder in folders], False
-        end = time.monotonic() + RENEW_SECONDS
         try:
-            for changes in watch(
-                *folders,
-                watch_filter=lambda change, path: not self._is_ours(path),
-                debounce=DEBOUNCE_MS,
-                step=STEP_MS,
-                stop_event=self._stop,
-                rust_timeout=int(1000 * LOOK_SECONDS),
-                yield_on_timeout=True,
-                raise_interrupt=False,
-                force_polling=False,
-                ignore_permission_denied=True,
-            ):
-                if changes or not is_told:
-                    self._hint()  # Also for what changed before the system began to tell.
-                if self._places() != places or time.monotonic() > end:
-                    return
-                if any(path in roots and kind is Change.deleted for kind, path in changes):
-                    return  # Another one may be there already, with the same number.
-                if not is_told and [changed_at(folder) for folder in folders] != stamps:
-                    # Went away and came back while watching began? Then nothing may be watched.
-                    self._stop.wait(LOOK_SECONDS)
-                    return
-                is_told = True
-        except Exception as error:  # the library raises what the system says, in kinds of its own
-            if self._places() == places and not self._stop.is_set():
-                self._fail(error)
+            process = self._begin()
+        except OSError as error:
+            return self._fail(str(error))
+        if process is None:
+            return
+        names = [os.fspath(folder) for folder in folders]
+        job = Job(names, self._ours, LOOK_SECONDS, RENEW_SECONDS)
+        with ending(process) as (sending, receiving):
+            is_told = False
+            try:
+                sending.write(json.dumps(asdict(job)).encode("ascii") + b"\n")
+                sending.flush()
+                for line in receiving:
+                    told = json.loads(line)
+                    if "error" in told:
+                        return self._fail(told["error"])
+                    if told["changed"]:
+                        self._hint()
+                    if self._there() != folders:
+                        return
+                    is_told = True
+            except (OSError, ValueError):
+                return self._fail(ENDED)
+            if process.wait() != 0:
+                self._fail(ENDED)
+            elif not is_told:
+                self._stop.wait(LOOK_SECONDS)  # The folders are coming or going.
 
-    def _fail(self, error: Exception) -> None:
+    def _begin(self) -> subprocess.Popen[bytes] | None:
+        """The process; None: none is wanted any more. Raises OSError."""
+        with self._starting:
+            if self._stop.is_set():
+                return None
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=child_environment(os.environ),
+            )
+            return self._process
+
+    def _fail(self, why: str) -> None:
         """A name that is no text ends the library's watching: it is begun again. What fails again
         and again is given up.
         """
+        if self._stop.is_set():
+            return
         now = time.monotonic()
         self._failed = [*(then for then in self._failed if now - then < SOON_SECONDS), now]
         if len(self._failed) >= FAILURES:
-            self._notice(f"Changes are looked for instead of being told: {error}")
+            self._notice(f"Changes are looked for instead of being told: {why}")
         else:
             self._stop.wait(LOOK_SECONDS)
-
-    def _is_ours(self, path: str) -> bool:
-        return (path + os.sep).startswith(self._ours)
-
-
-def identity(folder: Path) -> tuple[int, int] | None:
-    """Device and number; None: it is not there."""
-    try:
-        status = folder.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def changed_at(folder: Path) -> int | None:
-    """Nanoseconds; a folder that was renamed or got or lost an entry has another one. None: it is
-    not there.
-    """
-    try:
-        return folder.stat().st_ctime_ns
-    except OSError:
-        return None
 
 
 def is_remote(folder: Path) -> bool:

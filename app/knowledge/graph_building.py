@@ -12,8 +12,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from app.errors import file_error
 from app.knowledge import graph_file
 from app.knowledge.child_environment import child_environment
 from app.knowledge.graph_child import END, GO, Job
+from app.knowledge.process_end import ending
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
 from app.knowledge.vector_graph import NoGraph, is_installed
@@ -166,23 +166,6 @@ def make(command: Sequence[str], job: Job, added: Flags, is_wanted: Callable[[in
     if "kept" not in told:
         raise GraphFailed(single_line(str(told.get("error"))))
     return bool(told["kept"])
-
-
-@contextmanager
-def ending(process: subprocess.Popen[bytes]) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Its input and output; it is gone afterwards."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        yield process.stdin, process.stdout
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
-        try:
-            process.stdin.close()
-        except OSError:
-            pass  # Unwritten bytes of a dead process.
 
 
 def read(process: subprocess.Popen[bytes], receiving: IO[bytes]) -> dict[str, Any]:

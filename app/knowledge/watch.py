@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
-from app.errors import Busy, LocalchatError
+from app.errors import Busy, LocalchatError, file_error
 from app.knowledge.base import KnowledgeBase, ignore
 from app.knowledge.changes import Changes
 from app.knowledge.errors import EmbedderChanged
@@ -47,7 +48,7 @@ class Watch:
         self._ended = threading.Event()
         self._lexical_only = False
         self._changes = Changes(
-            lambda: base.roots, base.ours, self._wanted.set, lambda text: self._on_notice(text)
+            self._roots, base.ours, self._wanted.set, lambda text: self._on_notice(text)
         )
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
@@ -63,6 +64,12 @@ class Watch:
         self._wanted.set()
         self._changes.stop()
         self._thread.join()
+
+    def _roots(self) -> Sequence[Path]:
+        try:
+            return self._base.roots
+        except LocalchatError:
+            return ()  # Another program has removed the base; the next sync tells.
 
     def _run(self) -> None:
         while True:
@@ -88,10 +95,11 @@ class Watch:
             self._base.is_watched = not self._ended.is_set()
             self._on_notice(f"{error.title}. {error.next_step}")
             return 0.0
-        except LocalchatError as error:
+        except (LocalchatError, OSError) as error:
+            told = file_error(error) if isinstance(error, OSError) else error
             self._base.is_watched = False
             self._wanted.set()
-            self._on_notice(f"{error.title}: {error.text}")
+            self._on_notice(f"{told.title}: {told.text}")
             return TROUBLE_SECONDS
         self._base.is_watched = not self._ended.is_set()
         self._on_report(report)

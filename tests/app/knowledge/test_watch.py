@@ -6,17 +6,19 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
+from app.errors import Busy
 from app.knowledge import base as base_module
 from app.knowledge import changes, embedding, watch
 from app.knowledge import pause as pauses
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
+from app.knowledge.changes import Changes
 from app.knowledge.embedder import ENDED, EmbeddingEnded
 from app.knowledge.pause import Pause
 from app.knowledge.states import SyncReport
@@ -102,37 +104,19 @@ def test_edits_new_folders_renames_and_deletions_are_followed(
     assert len(watched) == count, "a question need not look at the disk"
 
 
-def test_what_changes_before_the_system_begins_to_tell_is_seen(
-    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import watchfiles
-
-    watching = watchfiles.watch
-
-    def late(*arguments: Path, **options: Any) -> Any:
-        assert becomes(lambda: found(base, "alpha") == {"a.md"})
-        time.sleep(0.3)  # The first sync is over; nothing but a hint starts another.
-        (docs / "b.md").write_text("beta")
-        return watching(*arguments, **options)
-
-    monkeypatch.setattr(watchfiles, "watch", late)
-    running = Watch(base)
-    running.start()
-    try:
-        assert becomes(lambda: found(base, "beta") == {"b.md"})
-    finally:
-        running.stop()
-
-
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ('print(\'{"error": "OS file watch limit reached."}\')', "watch limit"),
+        ("print('half', end='')", "has ended"),
+        ("raise SystemExit(1)", "has ended"),
+    ],
+)
 def test_where_the_system_cannot_tell_it_is_looked_and_told(
-    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch
+    base: KnowledgeBase, docs: Path, monkeypatch: pytest.MonkeyPatch, code: str, why: str
 ) -> None:
-    import watchfiles
-
-    def refused(*arguments: object, **options: object) -> object:
-        raise OSError("OS file watch limit reached.")
-
-    monkeypatch.setattr(watchfiles, "watch", refused)
+    command = (sys.executable, "-S", "-c", code)
+    monkeypatch.setattr(watch, "Changes", partial(Changes, command=command))
     notices: list[str] = []
     running = Watch(base, on_notice=notices.append)
     running.start()
@@ -142,7 +126,7 @@ def test_where_the_system_cannot_tell_it_is_looked_and_told(
     finally:
         running.stop()
     assert len(notices) == 1
-    assert "watch limit" in notices[0]
+    assert why in notices[0]
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are text there")
@@ -177,34 +161,6 @@ def test_a_root_that_goes_and_comes_back_is_followed_again(
     assert becomes(lambda: found(base, "gamma") == {"c.md"})
 
 
-def test_a_root_that_goes_and_comes_back_while_watching_begins_is_followed(
-    base: KnowledgeBase, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The system's library found no folder, and watches nothing without a word."""
-    import watchfiles
-
-    watching, nothing = watchfiles.watch, tmp_path / "nothing"
-    nothing.mkdir()
-    begun: list[Path] = []
-
-    def without_folder(*arguments: Path, **options: Any) -> Any:
-        begun.append(docs)
-        if len(begun) > 1:
-            return watching(*arguments, **options)
-        docs.rename(docs.with_name("away")).rename(docs)
-        return watching(nothing, **options)
-
-    monkeypatch.setattr(watchfiles, "watch", without_folder)
-    running = Watch(base)
-    running.start()
-    try:
-        assert becomes(lambda: len(begun) > 1)
-        (docs / "b.md").write_text("beta")
-        assert becomes(lambda: found(base, "beta") == {"b.md"})
-    finally:
-        running.stop()
-
-
 def test_a_root_that_is_deleted_and_made_again_is_followed(
     base: KnowledgeBase, docs: Path, watched: list[SyncReport]
 ) -> None:
@@ -217,28 +173,6 @@ def test_a_root_that_is_deleted_and_made_again_is_followed(
     time.sleep(0.3)
     (docs / "b.md").write_text("beta")
     assert becomes(lambda: found(base, "beta") == {"b.md"})
-
-
-def test_what_the_system_leaves_out_is_found_when_watching_begins_anew(
-    base: KnowledgeBase, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import watchfiles
-
-    watching, nothing = watchfiles.watch, tmp_path / "nothing"
-    nothing.mkdir()
-    monkeypatch.setattr(changes, "RENEW_SECONDS", 1.0)
-    monkeypatch.setattr(
-        watchfiles, "watch", lambda *folders, **options: watching(nothing, **options)
-    )
-    running = Watch(base)
-    running.start()
-    try:
-        assert becomes(lambda: found(base, "alpha") == {"a.md"})
-        time.sleep(0.3)
-        (docs / "b.md").write_text("beta")
-        assert becomes(lambda: found(base, "beta") == {"b.md"})
-    finally:
-        running.stop()
 
 
 def test_a_root_that_is_added_is_followed(
@@ -341,25 +275,58 @@ def test_while_another_process_is_at_it_the_watch_waits(base: KnowledgeBase, doc
         running.stop()
 
 
-def test_the_index_below_a_root_is_no_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_the_index_below_a_root_is_no_change(tmp_path: Path, is_linked: bool) -> None:
     """The data folder may lie in the folder that is followed: a sync must not start the next."""
-    (tmp_path / "a.md").write_text("alpha")
-    bases = KnowledgeBases(Paths.under(tmp_path / "home"), HashEmbedder())
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("alpha")
+    (tmp_path / "link").symlink_to(docs)
+    bases = KnowledgeBases(Paths.under(docs / "home"), HashEmbedder())
     reports: list[SyncReport] = []
-    with bases.create("work", [tmp_path]) as base:
+    with bases.create("work", [tmp_path / "link" if is_linked else docs]) as base:
         running = Watch(base, on_report=reports.append)
         running.start()
         try:
             assert becomes(lambda: base.is_watched)
             time.sleep(0.6)
             count = len(reports)
-            (tmp_path / "b.md").write_text("beta")
+            (docs / "b.md").write_text("beta")
             assert becomes(lambda: found(base, "beta") == {"b.md"})
             time.sleep(0.6)
         finally:
             running.stop()
     assert count <= 3
     assert len(reports) <= count + 2
+
+
+def test_a_base_that_another_program_removes_is_watched_without_harm(
+    tmp_path: Path, base: KnowledgeBase, watched: list[SyncReport]
+) -> None:
+    """A thread that ends by an error fails the test."""
+    assert becomes(lambda: bool(watched))
+    others = KnowledgeBases(Paths.under(tmp_path / "home"))
+    for _ in range(100):  # A sync may be at it.
+        try:
+            others.remove("work")
+            break
+        except Busy:
+            time.sleep(0.05)
+    time.sleep(0.5)
+    assert {"watch", "changes"} <= {each.name for each in threading.enumerate()}
+
+
+def test_an_index_that_another_program_makes_again_is_opened_for_the_next_question(
+    tmp_path: Path, base: KnowledgeBase, docs: Path, watched: list[SyncReport]
+) -> None:
+    time.sleep(0.5)
+    with KnowledgeBases(Paths.under(tmp_path / "home")).rebuild("work") as other:
+        other.sync()
+        assert base.is_watched
+        assert base.index.is_replaced
+        base.rescan()
+        assert not base.index.is_replaced
+        assert found(base, "alpha") == {"a.md"}
 
 
 @pytest.mark.parametrize(
