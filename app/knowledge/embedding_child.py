@@ -82,4 +82,5 @@ def _answer(writing: IO[bytes], head: dict[str, Any], body: bytes = b"") -> None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer))
+    # At once: Python would abort over the thread that reads.
+    os._exit(main(sys.stdin.buffer, sys.stdout.buffer))

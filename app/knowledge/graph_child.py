@@ -127,4 +127,5 @@ def _tell(writing: IO[bytes], message: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.stdin.buffer, sys.stdout.buffer))
+    # At once: Python would abort over the thread that reads.
+    os._exit(main(sys.stdin.buffer, sys.stdout.buffer))

@@ -20,7 +20,7 @@ from app.knowledge import graph_building, graph_file
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.embedding_child import NICENESS
 from app.knowledge.graph_building import COMMAND, GraphBuilding, plan
-from app.knowledge.graph_child import STEP_ROWS, Job, build
+from app.knowledge.graph_child import GO, STEP_ROWS, Job, build
 from app.knowledge.objects import status_object
 from app.knowledge.root_reading import Stopped
 from app.knowledge.states import SyncProgress
@@ -191,6 +191,18 @@ def test_the_process_ends_with_who_started_it(vectors: Vectors) -> None:
         process.stdin.close()
         assert process.stdout.read() == b""
     assert not part.exists()
+
+
+def test_the_process_ends_without_a_crash(vectors: Vectors) -> None:
+    job = Job(str(vectors.path), SIZE, OWNER, str(vectors.path.with_name("made.part")), None)
+    head = json.dumps({**asdict(job), "rows": 8}).encode() + b"\n"
+    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(head + b"\xff" + GO)
+        process.stdin.flush()
+        assert list(process.stdout) == [b'{"done": 0}\n', b'{"kept": true}\n']
+        assert process.wait() == 0
 
 
 @pytest.mark.parametrize("code", ["", 'print(\'{"error": "no room"}\')', "print('half', end='')"])
