@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,18 +16,19 @@ from app.store.history import History
 from engine.events import Delta, Event, Finished
 from engine.messages import Submit
 from tests.app.fake_client import FakeClient, result
+from tests.patience import becomes
 
 
 def echo(submit: Submit, client: FakeClient) -> Iterator[Event]:
-    """Repeats the question, slowly when it says so."""
+    """Repeats the question; one that says `slowly` stands still until it is stopped."""
     text = f"<{submit.messages[-1].content}>"
     for letter in text:
         yield Delta(submit.request_id, (1,), letter, "")
+        if "slowly" in text and letter == "g":
+            becomes(lambda: submit.request_id in client.cancelled)
         if submit.request_id in client.cancelled:
             yield Finished(submit.request_id, result("<", "cancelled"))
             return
-        if "slowly" in text:
-            time.sleep(0.2)
     yield Finished(submit.request_id, result(text))
 
 

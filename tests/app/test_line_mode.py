@@ -18,6 +18,7 @@ import pytest
 from app.knowledge.bases import KnowledgeBases
 from app.paths import Paths
 from app.store.history import History
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,9 +47,9 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
-    def wait_for(self, text: str, timeout: float = 20.0) -> None:
+    def wait_for(self, text: str) -> None:
         """Until `text` is shown after what was waited for before."""
-        end = time.monotonic() + timeout
+        end = time.monotonic() + PATIENCE_S
         while text not in self.shown[self._seen :]:
             assert time.monotonic() < end, self.shown
             self._read()
@@ -63,23 +64,30 @@ class Terminal:
 
     def interrupt_until(self, text: str) -> None:
         """As a person presses again: a signal between prompt and reading waits for the next key."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE_S
         while text not in self.shown[self._seen :]:
             assert time.monotonic() < end, self.shown
             self.interrupt()
-            for _ in range(5):
+            again = time.monotonic() + 1
+            while text not in self.shown[self._seen :] and time.monotonic() < again:
                 self._read()
         self._seen = self.shown.index(text, self._seen) + len(text)
+        self.type("\r")  # a signal that came late is behind us with the next prompt
+        self.wait_for("> ")
 
     def leave(self) -> int:
+        """Only at a prompt: outside of it the system takes the key for an end of its own."""
         self.type("\x04")
-        end = time.monotonic() + 20
+        return self.ended()
+
+    def ended(self) -> int:
+        end = time.monotonic() + PATIENCE_S
         while self.process.poll() is None and time.monotonic() < end:
             try:
                 self._read()
             except OSError:
                 break
-        return self.process.wait(timeout=5)
+        return self.process.wait(PATIENCE_S)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -164,7 +172,7 @@ def test_commands_are_no_messages_and_unknown_ones_name_the_nearest(terminal: Te
     terminal.wait_for("</etc is a folder>")
     terminal.wait_for("> ")
     terminal.type("/quit\r")
-    assert terminal.leave() == 0
+    assert terminal.ended() == 0
     assert terminal.questions() == ["/etc is a folder"]
 
 
@@ -192,8 +200,9 @@ def test_a_knowledge_base_answers_from_where_it_is_named(terminal: Terminal) -> 
 
 def test_escapes_in_an_answer_never_reach_the_terminal(terminal: Terminal) -> None:
     terminal.type("\x1b[200~a\x1b]0;evil\x07b\x1b[201~\r")
+    terminal.wait_for("b>")
     terminal.wait_for("> ")
-    terminal.leave()
+    assert terminal.leave() == 0
     assert "\x1b]0;evil" not in terminal.shown
 
 

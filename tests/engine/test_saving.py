@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,14 @@ from engine.backends.llama_cpp.saved_state import read_state
 from engine.backends.scripted_vocabulary import BOS, END
 from engine.events import Finished
 from engine.messages import Close, FromWorker, Load, LoadOptions
+from engine.request import Priority
 from engine.worker.model import Model
 from engine.worker.owner import Owner
 from engine.worker.upkeep import SAVE_AFTER_S, Saving
 from tests.engine.client_support import question
 from tests.engine.engine_runs import Clock, ask
 from tests.engine.workers.bytes_model import TURN, load
+from tests.patience import becomes
 
 
 @pytest.fixture
@@ -158,12 +159,14 @@ def test_the_owner_saves_by_itself_when_nothing_has_been_asked_for_a_minute(
         thread.start()
     try:
         owner.desk.put(question("hello"))
-        assert wait_until(lambda: any(isinstance(message, Finished) for message in told))
-        time.sleep(0.5)  # for what is done behind an answer
+        assert becomes(lambda: answers(told) == 1)
+        for count in (2, 3):  # they come after what is done behind an answer
+            owner.desk.put(question("hi", conversation="", priority=Priority.BACKGROUND))
+            assert becomes(lambda count=count: answers(told) == count)
         clock.now = SAVE_AFTER_S - 0.5
-        assert not wait_until(folder.exists, 1.5)
+        assert not becomes(folder.exists, 1.5)
         clock.now = SAVE_AFTER_S + 0.5
-        assert wait_until(lambda: folder.exists() and len(list(folder.iterdir())) == 1)
+        assert becomes(lambda: folder.exists() and len(list(folder.iterdir())) == 1)
     finally:
         owner.put(Close())
         threads[1].join()
@@ -171,13 +174,8 @@ def test_the_owner_saves_by_itself_when_nothing_has_been_asked_for_a_minute(
         threads[0].join()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False
+def answers(told: list[FromWorker]) -> int:
+    return sum(isinstance(message, Finished) for message in told)
 
 
 def test_without_a_folder_nothing_is_due() -> None:
