@@ -164,9 +164,15 @@ def _report(error: Exception, arguments: list[str]) -> int:
         _log_traceback(error)
     info = to_error_info(error)
     console = Console()
-    if wants_json(arguments):
-        console.json(error_object(info))
-    console.error(info)
+    try:
+        if wants_json(arguments):
+            console.json(error_object(info))
+    except OSError:
+        _silence_stdout()  # What cannot be written is what is told.
+    try:
+        console.error(info)
+    except OSError:
+        pass  # Nobody can be told.
     return exit_code(info.code)
 
 

@@ -165,7 +165,15 @@ def _encodable(text: str, stream: TextIO) -> str:
 
 
 def prepare_streams() -> None:
-    """UTF-8 on the standard streams; characters that cannot be written never end the program."""
+    """UTF-8 on the standard streams; characters that cannot be written never end the program.
+
+    One that was closed before the start leads nowhere: else the next file that is opened, a
+    database of ours, would get its number.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            place = os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
+            setattr(sys, name, open(place, "r" if number == 0 else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

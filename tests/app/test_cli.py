@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from app.arguments import split_command
 from app.cli import COMMANDS, command_parser, root_parser
-from tests.app.program import Outcome, run_program
+from tests.app.program import COMMAND, Outcome, environment, run_program
 
 
 def assert_clear_failure(outcome: Outcome, status: int) -> None:
@@ -263,3 +264,23 @@ def test_a_closed_reader_ends_the_program_quietly(tmp_path: Path) -> None:
     process.stderr.close()
     assert process.wait(timeout=60) in (0, 141)
     assert errors == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
+@pytest.mark.parametrize(
+    ("redirected", "status"),
+    [("<&- >&- 2>&-", 0), (">/dev/full", 1), (">/dev/full 2>/dev/full", 1)],
+)
+def test_streams_that_take_nothing_are_never_a_traceback(
+    tmp_path: Path, redirected: str, status: int
+) -> None:
+    words = " ".join(map(shlex.quote, [*COMMAND, "locate", "--json"]))
+    done = subprocess.run(
+        ["sh", "-c", f"{words} {redirected}"],
+        stderr=subprocess.PIPE,
+        env=environment(tmp_path),
+        check=False,
+    )
+    assert done.returncode == status
+    assert b"Traceback" not in done.stderr
+    assert (b"disk is full" in done.stderr) == (redirected == ">/dev/full")
