@@ -173,7 +173,7 @@ def prepare_streams() -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             place = os.open(os.devnull, os.O_RDONLY if number == 0 else os.O_WRONLY)
-            setattr(sys, name, open(place, "r" if number == 0 else "w", closefd=False))
+            setattr(sys, name, os.fdopen(place, "r" if number == 0 else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
