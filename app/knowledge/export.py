@@ -16,14 +16,15 @@ from app.knowledge.stored import StoredChunk
 
 def export(index: Index, path: Path) -> None:
     """Replaces a file when all is written; a pipe or a device is written to. StorageError where
-    that fails.
+    that fails, BrokenPipeError where the pipe's reader is gone.
     """
-    path = Path(os.path.realpath(path))
     try:
         if path.exists() and not path.is_file():
+            # As it is named: what /dev/stdout leads to may have no name of its own.
             with path.open("w", encoding="utf-8", newline="\n") as file:
                 write(index, file)
             return
+        path = Path(os.path.realpath(path))
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
         new = Path(name)
         try:
@@ -32,6 +33,8 @@ def export(index: Index, path: Path) -> None:
             new.replace(path)
         finally:
             new.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         # The temporary file's name would say nothing to a person.
         raise file_error(OSError(error.errno, error.strerror), path) from error

@@ -429,6 +429,22 @@ def test_an_export_into_a_pipe_is_read_at_its_other_end(
     assert out.is_symlink()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes")
+def test_an_export_into_a_pipe_without_a_name_ends_with_its_reader(
+    bases: KnowledgeBases, docs: Path
+) -> None:
+    reader, writer = os.pipe()
+    out = Path(f"/dev/fd/{writer}")
+    with bases.create("work", [docs]) as base:
+        base.sync()
+        base.export(out)
+        assert len(os.read(reader, 1 << 16).splitlines()) == 30
+        os.close(reader)
+        with pytest.raises(BrokenPipeError):
+            base.export(out)
+    os.close(writer)
+
+
 def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
     bases: KnowledgeBases, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
