@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -42,6 +43,8 @@ be free: they are asked for in vain.
 """
 STEP_SECONDS = 300.0
 """Writing a graph of a GB to a slow disk; who says nothing for longer hangs, and is killed."""
+SHORTEST_REST_S, LONGEST_REST_S = 60.0, 3600.0
+"""After a failure, until the next try."""
 
 
 class GraphFailed(Exception):
@@ -49,11 +52,18 @@ class GraphFailed(Exception):
 
 
 class GraphBuilding:
-    """Of one base. What fails once is not tried again: searches do without."""
+    """Of one base. After a failure searches do without, and the next try waits: each time longer,
+    and never shorter than the last one took.
+    """
 
-    def __init__(self, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, command: Sequence[str] = COMMAND, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock`: seconds."""
         self._command = tuple(command)
-        self._has_failed = False
+        self._clock = clock
+        self._rest_s = SHORTEST_REST_S
+        self._resting_until = float("-inf")
 
     def update(
         self,
@@ -74,7 +84,7 @@ class GraphBuilding:
             except OSError as error:
                 LOG.warning("a search graph that is not needed stays: %s", error)
             return
-        if self._has_failed or not is_installed():
+        if self._clock() < self._resting_until or not is_installed():
             return
         base, added = plan(vectors, used)
         graph_file.tidy(vectors.path)
@@ -103,14 +113,19 @@ class GraphBuilding:
         part = target.with_name(target.name + graph_file.UNFINISHED)
         kept = None if base is None else str(base)
         job = Job(str(vectors.path), vectors.size, vectors.owner, str(part), kept)
+        began = self._clock()
         try:
             if make(self._command, job, added, go_on):
                 put_in_place(part, target, vectors.path)
+            self._rest_s = SHORTEST_REST_S
         except GraphFailed as error:
-            self._has_failed = True
+            now = self._clock()
+            rest_s = max(self._rest_s, now - began)
+            self._resting_until = now + rest_s
+            self._rest_s = min(2 * rest_s, LONGEST_REST_S)
             LOG.warning("no search graph was made: %s", error)
         finally:
-            part.unlink(missing_ok=True)
+            graph_file.tidy(vectors.path)
 
 
 def plan(vectors: Vectors, used: Rows) -> tuple[Path | None, Flags]:
@@ -130,12 +145,14 @@ def plan(vectors: Vectors, used: Rows) -> tuple[Path | None, Flags]:
 
 
 def put_in_place(part: Path, target: Path, vectors: Path) -> None:
-    """From now on searches use it, and rows that it does not hold may be written anew."""
+    """From now on searches use it, and rows that it does not hold may be written anew. Raises
+    GraphFailed.
+    """
     try:
         part.replace(target)
         sync_folder(target.parent)
     except OSError as error:
-        raise file_error(error, target) from error
+        raise GraphFailed(file_error(error, target).text) from error
     graph_file.tidy(vectors)
 
 
@@ -161,7 +178,7 @@ def make(command: Sequence[str], job: Job, added: Flags, is_wanted: Callable[[in
             while "done" in (told := read(process, receiving)):
                 sending.write(GO if is_wanted(told["done"]) else END)
                 sending.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise GraphFailed("its process ended") from error
     if "kept" not in told:
         raise GraphFailed(single_line(str(told.get("error"))))

@@ -4,6 +4,7 @@ wanted here from a few rows on.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -205,15 +206,78 @@ def test_the_process_ends_without_a_crash(vectors: Vectors) -> None:
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("code", ["", 'print(\'{"error": "no room"}\')', "print('half', end='')"])
-def test_a_process_that_fails_is_not_asked_again_and_leaves_nothing(
+@pytest.mark.parametrize(
+    "code", ["", 'print(\'{"error": "no room"}\')', "print('half', end='')", "print('half')"]
+)
+def test_a_process_that_fails_leaves_nothing(
     vectors: Vectors, table: np.ndarray, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     building = GraphBuilding((sys.executable, "-S", "-c", code))
-    told: list[SyncProgress] = []
     for _ in range(2):
-        building.update(vectors, np.arange(ROWS), told.append, always)
+        building.update(vectors, np.arange(ROWS), lambda told: None, always)
     assert len(caplog.records) == 1
+    assert list(vectors.path.parent.iterdir()) == [vectors.path]
+    check(vectors, table, count=2)
+
+
+class FailingMaking:
+    """In place of `make`: fails until it is allowed, each time after so many seconds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.takes, self.tries, self.fails = 0.0, 1.0, 0, True
+        self.building = GraphBuilding(clock=lambda: self.now)
+        monkeypatch.setattr(graph_building, "make", self._make)
+
+    def _make(self, command: object, job: Job, added: Any, go_on: Callable[[int], bool]) -> bool:
+        self.tries += 1
+        self.now += self.takes
+        if self.fails:
+            raise graph_building.GraphFailed("no room")
+        return build(job, added, go_on)
+
+    def seconds_to_next(self, vectors: Vectors, rows: int = ROWS) -> int:
+        """Asked each second."""
+        tries, began = self.tries, self.now
+        while self.tries == tries:
+            self.building.update(vectors, np.arange(rows), lambda told: None, always)
+            self.now += 1
+        return round(self.now - 1 - self.takes - began)
+
+
+def test_a_making_that_fails_is_tried_again_after_a_rest_that_grows(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = FailingMaking(monkeypatch)
+    rests = [making.seconds_to_next(vectors) for _ in range(9)]
+    assert rests[0] == 0
+    assert all(one < next_one for one, next_one in itertools.pairwise(rests[:7]))
+    assert max(rests) <= graph_building.LONGEST_REST_S
+    making.fails = False
+    making.seconds_to_next(vectors, 300)
+    assert vectors.search_way(300).way == "graph + exact tail"
+    making.fails = True
+    assert making.seconds_to_next(vectors) == 0
+    assert making.seconds_to_next(vectors) < 2 * graph_building.SHORTEST_REST_S
+
+
+def test_a_making_that_took_long_in_vain_is_not_tried_again_sooner_than_that(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    making = FailingMaking(monkeypatch)
+    making.takes = 7000
+    making.seconds_to_next(vectors)
+    assert making.seconds_to_next(vectors) >= 6999
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_graph_that_cannot_be_put_in_place_ends_no_sync(
+    vectors: Vectors, monkeypatch: pytest.MonkeyPatch, table: np.ndarray
+) -> None:
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device", str(target))
+
+    monkeypatch.setattr(Path, "replace", full)
+    assert update(vectors, range(ROWS))[0].total == ROWS
     assert list(vectors.path.parent.iterdir()) == [vectors.path]
     check(vectors, table, count=2)
 
