@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.knowledge.cited_text import Mark, marks
+from app.knowledge.numbers import numbers, readings
 from app.knowledge.passage import Passage
 from app.knowledge.sources import Citation
 from app.knowledge.words import CJK, folded, terms
@@ -26,9 +27,13 @@ LEAST_TELLING = 2
 LEAST_LETTERS = 4
 """Shorter words say little."""
 
+ABOUT_SOURCES = re.compile("according|(?:citation|document|passage|reference|source)s?")
+"""With these words an answer speaks about its documents, and says nothing of what they hold."""
+NAMED = re.compile(r"\b(?:doc(?:ument)?|passage|source|text)s?\.? \d{1,3}\b", re.IGNORECASE)
+LISTED = re.compile("^[\\s>*•#-]*(?:[(（]?\\d{1,3}(?:\\.(?=\\s)|[)）、])|[①-⑳])", re.MULTILINE)
+"""`document 2`, and the number of a line in a list: numbers that no document has to hold."""
+
 SENTENCE_END = re.compile("[.!?…][\"'”’)\\]]*(?=\\s)|[。！？；][”’」』）]*|\n")
-NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-GROUPING = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ def check(text: str, question: str, passages: Sequence[Passage]) -> tuple[Citati
     """One citation for each number in `text` that names a passage, by number; where none does, one
     for each passage that a sentence is clearly from.
     """
-    asked = content_of(question)
+    asked = said_in(question)
     statements: dict[int, list[Statement]] = {}
     for statement in statements_of(text):
         for number in statement.numbers:
@@ -74,7 +79,7 @@ def origins(text: str, asked: Content, passages: Sequence[Passage]) -> dict[int,
     contents = [list(sentence_contents(passage)) for passage in passages]
     found: dict[int, list[Statement]] = {}
     for start, end in sentences(text):
-        said = content_of(text[start:end])
+        said = said_in(text[start:end])
         telling = Content(said.words - asked.words, said.numbers - asked.numbers)
         if not telling or len(said.words) + len(said.numbers) < LEAST_TELLING:
             continue
@@ -87,9 +92,9 @@ def origins(text: str, asked: Content, passages: Sequence[Passage]) -> dict[int,
 
 def sentence_contents(passage: Passage) -> Iterator[Content]:
     """Of each of its sentences, with the words of what stands above it."""
-    above = content_of(" ".join((passage.name, *passage.headings, passage.header))).words
+    above = held_in(" ".join((passage.name, *passage.headings, passage.header))).words
     for start, end in sentences(passage.text):
-        own = content_of(passage.text[start:end])
+        own = held_in(passage.text[start:end])
         yield Content(own.words | above, own.numbers)
 
 
@@ -112,7 +117,7 @@ def citation(
     )
     if passage.is_notes:  # Where in the document a note is from nobody knows.
         return found
-    start, end = narrowed(passage, [content_of(one.text) for one in statements])
+    start, end = narrowed(passage, [said_in(one.text) for one in statements])
     first, last = lines(passage, start, end)
     return replace(
         found,
@@ -178,14 +183,17 @@ def is_supported(
     statement: Statement, number: int, asked: Content, passages: Sequence[Passage]
 ) -> bool:
     """Whether the passage has a part in it, and all cited passages together hold it."""
-    said = content_of(statement.text)
-    telling = Content(said.words - asked.words, said.numbers - asked.numbers) or said
+    said = said_in(statement.text)
+    new = Content(said.words - asked.words, said.numbers - asked.numbers)
+    telling = new or said
     if not telling:
         return True
-    own = content_of(whole(passages[number - 1]))
+    own = held_in(whole(passages[number - 1]))
     cited = [passages[one - 1] for one in statement.numbers if 1 <= one <= len(passages)]
-    together = content_of(" ".join(map(whole, cited)))
-    if not said.numbers <= together.numbers | asked.numbers:
+    together = held_in(" ".join(map(whole, cited)))
+    # A number that the question gave may stand beside something new; alone it is what was asked.
+    given = asked.numbers if new else frozenset()
+    if not said.numbers <= together.numbers | given:
         return False
     if not (telling.words & own.words or telling.numbers & own.numbers):
         return False
@@ -199,11 +207,21 @@ def whole(passage: Passage) -> str:
     return " ".join((passage.name, *passage.headings, passage.header, passage.text))
 
 
-def content_of(text: str) -> Content:
-    plain = GROUPING.sub("", folded(text))
-    numbers = frozenset(number.replace(",", ".") for number in NUMBER.findall(plain))
+def said_in(text: str) -> Content:
+    """What a statement or a question says."""
+    plain = folded(NAMED.sub(" ", LISTED.sub(" ", text)))
+    return Content(words_of(plain), numbers(plain))
+
+
+def held_in(text: str) -> Content:
+    """What can be said from a part of a document."""
+    plain = folded(text)
+    return Content(words_of(plain), readings(plain))
+
+
+def words_of(plain: str) -> frozenset[str]:
     words = (word for word in terms_of(plain) if not word.isdigit())
-    return Content(frozenset(map(stem, filter(is_telling, words))), numbers)
+    return frozenset(map(stem, filter(is_telling, words)))
 
 
 def terms_of(text: str) -> Iterator[str]:
@@ -215,7 +233,8 @@ def terms_of(text: str) -> Iterator[str]:
 
 
 def is_telling(word: str) -> bool:
-    return len(word) >= LEAST_LETTERS or CJK.search(word) is not None
+    is_long = len(word) >= LEAST_LETTERS or CJK.search(word) is not None
+    return is_long and ABOUT_SOURCES.fullmatch(word) is None
 
 
 def stem(word: str) -> str:
@@ -229,12 +248,12 @@ def narrowed(passage: Passage, said: Collection[Content]) -> tuple[int, int]:
     """The stretch of the passage's text that holds all that it shares with the statements: one
     sentence, or the whole.
     """
-    own = content_of(passage.text)
+    own = held_in(passage.text)
     shared = [Content(one.words & own.words, one.numbers & own.numbers) for one in said]
     if not all(shared):
         return 0, len(passage.text)
     for start, end in sentences(passage.text):
-        here = content_of(passage.text[start:end])
+        here = held_in(passage.text[start:end])
         if all(one.words <= here.words and one.numbers <= here.numbers for one in shared):
             return start, end
     return 0, len(passage.text)

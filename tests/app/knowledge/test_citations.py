@@ -78,6 +78,13 @@ def test_only_known_numbers_are_left(text: str, known: int) -> None:
         ("Due in March [1], and no dogs after 10 pm [2].", "Rules?", [True, True]),
         ("In March the garden is closed to dogs [1][2].", "Rules?", [True, True]),
         ("`x[2]` is code.", "Rules?", []),
+        ("The fee is 1.200 euros [1].", "What is the annual fee?", [True]),
+        ("年费为40欧元[3]。", "费用？", [True]),
+        ("年费为五十欧元[3]。", "费用？", [False]),
+        ("3) Document 2 says: dogs stay out after 10 pm [2].", "Rules?", [True]),
+        ("Dogs stay out after 10 pm [2].\n\nSources: [1], [2]", "Rules?", [True, True]),
+        ("The annual fee is 1,300 euros [1].", "Is the annual fee 1,300 euros?", [False]),
+        ("Not 1,300 but 1,200 euros [1].", "Is the annual fee 1,300 euros?", [True]),
     ],
 )
 def test_a_statement_must_share_its_telling_words_and_numbers(
