@@ -48,3 +48,5 @@ class Unreadable:
 
     state: str
     """`no text (needs OCR)`, `encrypted`, `too large`, or `skipped: ` with the reason."""
+    is_lasting: bool = True
+    """The same bytes will always give it; else the system refused them this time."""

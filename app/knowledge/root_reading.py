@@ -147,8 +147,10 @@ class RootReading:
             self._changed.append(found)
         elif isinstance(result, Document):
             self._put(of_content(content, INDEXED), result)
-        else:
+        elif result.is_lasting:
             self._put(of_content(content, result.state))
+        else:
+            self._put(record(found, 0, None, result.state))
 
     def _put(self, file: FileRecord, document: Document | None = None) -> None:
         self._catalogue.put(self._root_id, file, document)

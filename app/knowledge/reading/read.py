@@ -61,7 +61,8 @@ def read(
     except Refused as refused:
         return Unreadable(str(refused))
     except OSError as error:
-        return Unreadable(f"skipped: {REASONS.get(error.errno or 0, 'it cannot be read')}")
+        reason = REASONS.get(error.errno or 0, "it cannot be read")
+        return Unreadable(f"skipped: {reason}", is_lasting=error.errno == errno.EINVAL)
     except MemoryError:
         raise
     except Exception:  # a reader's library can raise anything over a damaged file

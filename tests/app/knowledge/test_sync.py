@@ -342,6 +342,27 @@ def test_what_no_reader_can_read_is_tried_once(folder: Folder) -> None:
     assert {each.state for each in report.unfinished} == {file.state}
 
 
+def test_a_file_that_was_out_of_reach_while_it_was_read_is_read_by_the_next_sync(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder went and came back: the file itself looks as it did."""
+    real, away = folder.base._child.read_all, folder.path / "away"
+
+    def out_of_reach(files: object, **options: object) -> Iterator[object]:
+        for file in list(files):
+            file.path.parent.rename(away)
+            (result,) = real([file], **options)
+            away.rename(file.path.parent)
+            yield result
+
+    monkeypatch.setattr(folder.base._child, "read_all", out_of_reach)
+    (folder.path / "a.md").unlink()
+    assert [file.state for file in folder.sync().unfinished] == ["skipped: the file is gone"]
+    monkeypatch.setattr(folder.base._child, "read_all", real)
+    assert folder.sync().unfinished == ()
+    assert found(folder.base, "beta") == {"sub/b.txt"}
+
+
 def test_secrets_are_listed_and_not_read(folder: Folder) -> None:
     folder.write(".env", "alpha=secret")
     report = folder.sync()
