@@ -46,7 +46,8 @@ class Terminal:
         self._changed = threading.Condition()
         self.written = bytearray()
         self.written_at = self.started
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         while True:
@@ -83,6 +84,12 @@ class Terminal:
         """Until nothing was written for so long, from now on."""
         called = time.perf_counter()
         self.until(lambda: time.perf_counter() - max(called, self.written_at) > seconds)
+
+    def ended(self) -> int:
+        """The program's exit status, once it has ended and all that it wrote is here."""
+        status = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        return status
 
     @property
     def worker(self) -> psutil.Process | None:

@@ -22,8 +22,7 @@ from app.widgets.prompt import Prompt
 from app.widgets.transcript import Transcript
 from engine.client import EngineClient
 from tests.app.tui.fakes import ScriptedClient, fill, make_session
-
-PATIENCE_S = 8.0
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -55,12 +54,13 @@ class Stage:
         return self.screen.transcript
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Waits for a state, never for a time."""
+        """Waits for a state, never for a time; then until the screen shows it."""
         end = time.monotonic() + self.patience_s
         while not condition():
             assert time.monotonic() < end, f"the state did not come; the screen:\n{self.text()}"
             await self.pilot.pause()
             await asyncio.sleep(0.01)
+        await self.pilot.pause(0)
 
     async def ask(self, text: str, turns: int | None = None) -> None:
         """Sends a message and waits until it is answered."""

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import app.session
+import app.terminal
 from app.application import LocalchatApp
 from app.paths import Paths
 from app.session import Session
@@ -20,6 +21,7 @@ from app.settings import Settings
 from app.terminal import run_guarded
 from app.tui import driver_class, prepare_log
 from tests.app.tui.fakes import Script, ScriptedClient, make_session
+from tests.patience import PATIENCE_S
 
 EVIL = "A \x1b]52;c;eA==\x07 \x1b[2J \x1b]0;owned\x07 \x9b31m [bold]b[/] \x1b[?1049l end."
 
@@ -87,6 +89,7 @@ def program(folder: Path, kind: str) -> int:
 
 
 if __name__ == "__main__":
+    app.terminal.GRACE_S = int(PATIENCE_S)  # a busy machine is no front end that hangs
     place, what = Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
     prepare_log(Paths.under(place))
     sys.exit(run_guarded(partial(program, place, what), Paths.under(place).log))

@@ -14,6 +14,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -24,9 +25,10 @@ from app.paths import Paths
 from app.store.history import History
 from app.terminal import CRASHED
 from tests.bench.terminal import Terminal as Program
+from tests.patience import PATIENCE_S, have_ended
 
 ROOT = Path(__file__).parents[3]
-PATIENCE_S = 30.0
+LAST = b"all is read"
 
 
 class Terminal:
@@ -83,8 +85,15 @@ class Terminal:
 
     def ended(self) -> int:
         status = self.process.wait(PATIENCE_S)
-        time.sleep(0.3)  # what is still in the pseudo-terminal is read
+        self.read_rest()
         return status
+
+    def read_rest(self) -> None:
+        """What still is in the pseudo-terminal comes before what is written into it now."""
+        with suppress(OSError):
+            os.write(self.slave, LAST)
+        self.until(lambda: self.written.endswith(LAST) or not self._reader.is_alive())
+        self.written = self.written.removesuffix(LAST)
 
     def assert_restored(self) -> None:
         """Every mode that was switched on is off again; the cursor shows; the line is as it was."""
@@ -196,8 +205,8 @@ def test_a_killed_parent_takes_the_front_end_along_and_leaves_a_working_terminal
     child = terminal.child()
     terminal.process.kill()
     terminal.process.wait()
-    child.wait(PATIENCE_S)
-    time.sleep(0.3)
+    assert have_ended([child])
+    terminal.read_rest()
     terminal.assert_restored()
 
 
@@ -268,9 +277,7 @@ def ended_at_start(home: Path) -> tuple[int, str]:
     """Status and words of the real program where it never comes to a screen."""
     program = Program(home)
     try:
-        status = program.process.wait(PATIENCE_S)
-        time.sleep(0.3)  # what is still in the pseudo-terminal is read
-        return status, program.written.decode()
+        return program.ended(), program.written.decode()
     finally:
         program.close()
 
