@@ -1,7 +1,7 @@
 """Takes numbers that name no document out of an answer, also while it streams.
 
-Knows how a citation is written, `[2]` or `[1, 3]`, and how many documents there are. Code is left
-as it is: `a[9]` there is no citation. A number of four digits is a year.
+Knows how a citation is written, `[2]`, `[1, 3]` or `[^4]`, and how many documents there are. Code
+is left as it is: `a[9]` there is no citation. A number of four digits is a year.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-OPEN, CLOSE = "[\\[【［]", "[\\]】］]"
-NUMBERS = "\\d{1,3}(?:\\s{0,3}[,;、，–-]\\s{0,3}\\d{1,3}){0,40}"
+OPEN, CLOSE = "[\\[【［]\\^?", "[\\]】］]"
+DASHES = "–—‑−-"
+BETWEEN = f",;、，{DASHES}"
+NUMBERS = f"\\d{{1,3}}(?:\\s{{0,3}}[{BETWEEN}]\\s{{0,3}}\\d{{1,3}}){{0,40}}"
 TOKEN = re.compile(
-    "(?P<fence>^[ \t]*(?P<ticks>```|~~~).*?(?:^[ \t]*(?P=ticks)|\\Z))"
-    "|(?P<code>`[^`\n]*(?:`|\n|\\Z))"
+    "(?P<fence>^[ \t]*(?P<ticks>`{3,}|~{3,}).*?(?:^[ \t]*(?P=ticks)|\\Z))"
+    "|(?P<code>(?P<run>`+)(?!`)[^\n]*?(?:(?<!`)(?P=run)(?!`)|\n|\\Z))"
     f"|(?:(?<![ \t])[ \t]+)?{OPEN}\\s{{0,3}}(?P<numbers>{NUMBERS})\\s{{0,3}}{CLOSE}",
     re.MULTILINE | re.DOTALL,
 )
-UNDECIDED = re.compile(f"[ \t]*(?:{OPEN}[\\d\\s,;、，–-]*)*\\Z")
+UNDECIDED = re.compile(f"[ \t]*(?:{OPEN}[\\d\\s{BETWEEN}]*)*\\Z")
 """The end of a text that the next words may make a citation with an unknown number, or that may
 become one when what stands between is taken out.
 """
 LONGEST = 500
 """Characters of a citation."""
-HALF = re.compile(f"[ \t]*{OPEN}\\s*\\d[\\d\\s,;、，–-]*\\Z")
+HALF = re.compile(f"[ \t]*{OPEN}\\s*\\d[\\d\\s{BETWEEN}]*\\Z")
 """A citation that the end of an answer cut off."""
 
 
@@ -48,7 +50,7 @@ def marks(text: str) -> Iterator[Mark]:
 def spelled(numbers: str) -> Iterator[int]:
     """`1, 3-5` as numbers; a range that goes down is its two ends."""
     for part in re.split("[,;、，]", numbers):
-        ends = [int(end) for end in re.split("[–-]", part)]
+        ends = [int(end) for end in re.split(f"[{DASHES}]", part)]
         if len(ends) == 2 and ends[0] < ends[1]:
             yield from range(ends[0], ends[1] + 1)
         else:

@@ -20,6 +20,8 @@ PIECES = (
     " ",
     "`",
     "```",
+    "``",
+    "````",
     "~~~",
     "\n",
     "a",
@@ -30,6 +32,8 @@ PIECES = (
     "【7】",
     "[1",
     "  [9]",
+    "[^9]",
+    "[^",
 )
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
@@ -62,6 +66,23 @@ def test_only_known_numbers_are_left(text: str, known: int) -> None:
     shown = known_only(text, known)
     numbers = [number for mark in marks(shown) for number in mark.numbers]
     assert all(1 <= number <= known for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "numbers"),
+    [
+        ("a [^1] b [^9].", "a [^1] b.", [1]),
+        ("a [1—3] b [2‑9].", "a [1—3] b [2, 3].", [1, 2, 3, 2, 3]),
+        ("``a[9]`` b [9]", "``a[9]`` b", []),
+        ("````\n```\na[9]\n```\n````\nb [9]", "````\n```\na[9]\n```\n````\nb", []),
+        ("表【2】和［9］。[１]", "表【2】和。[１]", [2, 1]),
+    ],
+)
+def test_citations_are_known_however_they_are_written_and_code_is_left(
+    text: str, shown: str, numbers: list[int]
+) -> None:
+    assert known_only(text, 3) == shown
+    assert [number for mark in marks(shown) for number in mark.numbers] == numbers
 
 
 @pytest.mark.parametrize(
