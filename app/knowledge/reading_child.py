@@ -76,6 +76,7 @@ class ReadingChild:
         self._environment = child_environment(environment)
         self._lock = threading.Lock()
         self._is_closing = False
+        self._is_starting = False
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
 
@@ -171,7 +172,7 @@ class ReadingChild:
     def _awaited(self, progress: Callable[[int, int], bool | None]) -> Answer | None:
         """The last answer of a file; None: the process is gone."""
         begun = time.monotonic()
-        end = begun + self._seconds
+        end = begun + (START_SECONDS if self._is_starting else self._seconds)
         pages = (0, 0)
         while True:
             if progress(*pages) is False:
@@ -184,6 +185,7 @@ class ReadingChild:
                 self._stop()
                 seconds = time.monotonic() - begun
                 return Answer(unreadable=Unreadable(f"skipped: stopped after {seconds:.0f} s"))
+            self._is_starting = False
             if answer is None:
                 self._stop()
                 return None
@@ -208,6 +210,7 @@ class ReadingChild:
             env=self._environment,
             start_new_session=True,  # ctrl+c in our terminal is ours
         )
+        self._is_starting = True
         self._answers = queue.SimpleQueue()
         threading.Thread(target=_receive, args=(process.stdout, self._answers), daemon=True).start()
         return process

@@ -27,6 +27,7 @@ TELL_SECONDS = 0.1
 def main(requests: IO[bytes], answers: IO[bytes], memory_bytes: int, seconds: float) -> None:
     """Until the parent closes its end. `seconds`: an ending in case the parent has died."""
     limit_process(memory_bytes)
+    write_frame(answers, Answer(progress=(0, 0)))  # from now on the time of a file runs
     while True:
         try:
             request = read_request(requests)

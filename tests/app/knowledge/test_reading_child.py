@@ -19,6 +19,7 @@ from app.knowledge.reading.limits import Limits
 from app.knowledge.reading.read import read
 from app.knowledge.reading_child import ReadingChild, ReadingStopped
 from tests.app.knowledge.made_pdf import file_of, stream, write_pdf
+from tests.patience import have_ended
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_it_inherits_no_handle_and_no_setting_of_ours(child: ReadingChild, good:
 
 
 def test_a_file_that_hangs_costs_itself_only(good: Path, endless: Path) -> None:
-    child = ReadingChild(seconds=0.4)
+    child = ReadingChild(seconds=1)
     try:
         found = child.read(endless)
         assert isinstance(found, Unreadable)
@@ -94,9 +95,19 @@ def test_a_file_that_hangs_costs_itself_only(good: Path, endless: Path) -> None:
         child.close()
 
 
+def test_the_start_of_the_process_costs_no_file_its_time(good: Path, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import time\ntime.sleep(1.5)")
+    search = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
+    child = ReadingChild(seconds=1, environment={**os.environ, "PYTHONPATH": search})
+    try:
+        assert isinstance(child.read(good), Document)
+    finally:
+        child.close()
+
+
 def test_pages_that_come_one_by_one_have_time(tmp_path: Path) -> None:
     path = write_pdf(tmp_path / "a.pdf", [[f"page {number}"] for number in range(20)])
-    child = ReadingChild(seconds=5)
+    child = ReadingChild()
     seen: list[tuple[int, int]] = []
     try:
         found = child.read(path, progress=lambda done, total: seen.append((done, total)))
@@ -211,5 +222,5 @@ def test_it_ends_with_its_parent(good: Path) -> None:
     assert inner is not None
     assert inner.stdin is not None
     inner.stdin.close()  # what the system does when the parent dies
-    assert process.wait(timeout=10) is not None or not process.is_running()
+    assert have_ended([process])
     child.close()
