@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
+from app.knowledge.places import COMPARED, exact_place
 from app.knowledge.sources import Citation, Sources
 from app.messages import SourceWanted
 from app.sanitize import single_line
@@ -67,8 +68,10 @@ class SourceLines(Vertical):
 def citation_words(citation: Citation) -> Content:
     parts: list[tuple[str, str]] = [
         (f"[{citation.number}] ", "$accent"),
-        (single_line(citation.place, 300), "$foreground"),
+        (single_line(exact_place(citation), 300), "$foreground"),
     ]
+    if not citation.named:
+        parts.append((f" · {COMPARED}", "$faint"))
     if not citation.supported:
         parts.append((f" · {UNSUPPORTED}", "$warning"))
     return Content.assemble(*parts)

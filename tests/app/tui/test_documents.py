@@ -13,6 +13,7 @@ import pytest
 
 from app.knowledge.errors import EmbedderChanged, IndexDamaged
 from app.knowledge.passage import Passage, Retrieved
+from app.knowledge.places import source_lines
 from app.knowledge.sources import Citation, Sources
 from app.knowledge.states import SyncProgress
 from app.messages import BaseAdvanced, BasesNamed
@@ -23,7 +24,7 @@ from app.screens.knowledge.sources import SourcesPage
 from app.screens.page import AskPage, ChoosePage, ConfirmPage
 from app.slash import completions
 from app.widgets.path_suggester import suggestion
-from app.widgets.sources import UNSUPPORTED, SourceLine, rest_words
+from app.widgets.sources import UNSUPPORTED, SourceLine, citation_words, rest_words
 from tests.app.fake_base import FakeIndex
 from tests.app.fake_knowledge import FakeBase, FakeBases, file_state
 from tests.app.tui.fakes import Script, ScriptedClient
@@ -172,6 +173,15 @@ async def test_sources_stand_under_an_answer_and_open_in_their_document(stage: S
         await it.until(lambda: isinstance(it.app.screen, SourcesPage))
         await it.until(lambda: "cited" in it.text() and "found, not read" in it.text())
         assert "other.md:43" in it.text()
+
+
+def test_the_screen_names_places_as_the_command_line_does() -> None:
+    line = Citation(1, "a.md:1-90", "/docs/a.md", None, 40, 41, 0, 9, supported=True)
+    page = Citation(2, "a.pdf p. 3-4", "/docs/a.pdf", 4, None, None, 0, 9, True, named=False)
+    for one, place in ((line, "[1] a.md:40-41"), (page, "[2] a.pdf p. 4")):
+        shown = citation_words(one).plain
+        assert shown == next(source_lines([one]))
+        assert shown.startswith(place)
 
 
 async def test_a_document_that_changed_shows_the_passage_as_it_was_read(
