@@ -78,6 +78,13 @@ def test_an_inherited_wait_policy_does_not_reach_the_worker() -> None:
     assert inherited["GOMP_SPINCOUNT"] == "0"
 
 
+def test_cuda_counts_devices_as_the_driver_does() -> None:
+    """Or a machine with several would be told of one and use another."""
+    assert worker_environment({})["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    chosen = {"CUDA_DEVICE_ORDER": "FASTEST_FIRST", "CUDA_VISIBLE_DEVICES": "1"}
+    assert worker_environment(chosen).items() >= chosen.items()
+
+
 def test_the_default_is_within_what_the_process_may_use(tmp_path: Path) -> None:
     assert 1 <= default_threads() <= (os.cpu_count() or 1)
     quota = tmp_path / "cpu.max"
