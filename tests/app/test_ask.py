@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,6 +17,7 @@ import pytest
 from app.store.locks import conversation_lock
 from tests.app.program import COMMAND, Outcome, environment, run_program
 from tests.app.test_chat_json import stored, wait_for_text
+from tests.patience import PATIENCE_S, becomes, have_ended
 
 pytestmark = pytest.mark.model
 
@@ -147,7 +147,7 @@ def test_a_killed_program_keeps_the_question_and_what_had_come(
 ) -> None:
     process = start_long_answer(ask, starter_model)
     process.kill()
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
     shown = json.loads(run_program(ask.home, "chats", "show", "1", "--json").out)
     question, answer = shown["messages"]
     assert question["text"] == "Write a long story."
@@ -160,7 +160,7 @@ def test_a_killed_engine_costs_one_answer_and_is_named(ask: Asker, starter_model
     process = start_long_answer(ask, starter_model)
     for child in psutil.Process(process.pid).children():
         child.kill()
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 1
     assert b"localchat: " in errors
     assert b"Traceback (most recent call last)" not in errors
@@ -203,11 +203,10 @@ def interrupt_and_end(process: subprocess.Popen[bytes]) -> bytes:
     family = family_of(process)
     assert family
     process.send_signal(signal.SIGINT)
-    out, errors = process.communicate(timeout=30)
+    out, errors = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, errors
     assert b"Traceback" not in errors
-    _, alive = psutil.wait_procs(family, timeout=5)
-    assert alive == []
+    assert have_ended(family)
     return out
 
 
@@ -223,7 +222,7 @@ def test_an_interrupt_while_a_long_prompt_is_read_is_status_130(
         stderr=subprocess.PIPE,
         env=environment(ask.home),
     )
-    assert wait_for(lambda: stored_questions(ask.home))
+    assert becomes(lambda: stored_questions(ask.home))
     time.sleep(0.5)
     assert interrupt_and_end(process) == b""
     assert stored(ask.home) == [("user", "complete"), ("assistant", "stopped")]
@@ -241,18 +240,9 @@ def test_an_interrupt_while_the_model_is_loaded_is_status_130(
         stderr=subprocess.PIPE,
         env=environment(ask.home),
     )
-    assert wait_for(lambda: bool(family_of(process)))
+    assert becomes(lambda: bool(family_of(process)))
     time.sleep(after_s)
     assert not stored_questions(ask.home)
     assert interrupt_and_end(process) == b""
     assert not stored_questions(ask.home)
     assert ask("Say hello.").status == 0
-
-
-def wait_for(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        if condition():
-            return True
-        time.sleep(0.01)
-    return False

@@ -21,6 +21,7 @@ import pytest
 
 from tests.app.chat_oracle import Oracle
 from tests.app.program import COMMAND, environment, run_program
+from tests.patience import PATIENCE_S, becomes
 
 pytestmark = pytest.mark.model
 
@@ -127,7 +128,7 @@ def test_greedy_answers_are_the_same_with_and_without_a_warm_cache(
     assert len(first["token_ids"]) == first_tokens
     wait_until_quiet(process.pid)
     warm = answer_to(process, {"user": "Tell me a little more about it."})
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
     read = first["usage"]["prompt_tokens"]
     found = warm["usage"]["reused_tokens"] + warm["usage"]["restored_tokens"]
     assert found > read + first_tokens if canonical == "on" else found == read
@@ -179,7 +180,7 @@ def test_a_signal_ends_the_answer_prints_it_and_the_status_is_130(
     process.stdin.flush()
     wait_for_text(tmp_path)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
     (answer,) = [json.loads(line) for line in out.splitlines()]
     assert answer["finish_reason"] == "cancelled"
@@ -192,19 +193,20 @@ def wait_for_text(home: Path) -> None:
     import sqlite3
 
     database = home / "data" / "chats.sqlite3"
-    for _ in range(600):
-        time.sleep(0.05)
+
+    def has_text() -> bool:
         if not database.exists():
-            continue
+            return False
         connection = sqlite3.connect(database)
         try:
-            if connection.execute("SELECT 1 FROM messages WHERE id = 2 AND text != ''").fetchone():
-                return
+            found = connection.execute("SELECT 1 FROM messages WHERE id = 2 AND text != ''")
+            return found.fetchone() is not None
         except sqlite3.Error:
-            continue
+            return False
         finally:
             connection.close()
-    raise AssertionError("no answer came")
+
+    assert becomes(has_text), "no answer came"
 
 
 def stored(home: Path) -> list[tuple[str, str]]:

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from tests.app.program import COMMAND, environment, run_program
+from tests.patience import have_ended
 
-pytestmark = [pytest.mark.model, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.model, pytest.mark.timeout(1800)]
 
 KILLS = 50
-ORPHANS_END_WITHIN_S = 2.0
 OPTIONS = ("-o", "temperature=0", "-o", "max_tokens=60")
 
 
@@ -57,13 +57,15 @@ def test_a_program_killed_at_any_moment_keeps_what_was_sent_and_leaves_no_proces
 ) -> None:
     chance = random.Random(5)
     model = ("-m", str(starter_model), *OPTIONS)
+    begun = time.monotonic()
     assert run_program(tmp_path, "ask", *model, "Hello.").status == 0
+    span = 1.5 * (time.monotonic() - begun)
     seen = ["Hello."]
     for number in range(KILLS):
         question = f"Question {number}: tell me about the sea."
         answer = printed_until_killed(
             start(tmp_path, "ask", "-c", *model, question, stdin=subprocess.DEVNULL),
-            chance.uniform(0.0, 1.6),
+            chance.uniform(0.0, span),
         )
         messages = stored(tmp_path)
         questions = [text for role, text in messages if role == "user"]
@@ -93,20 +95,11 @@ def printed_until_killed(program: subprocess.Popen[bytes], seconds: float) -> st
     time.sleep(seconds)
     family = children(program.pid)
     program.kill()
-    _ended, left = psutil.wait_procs(family, ORPHANS_END_WITHIN_S)
+    assert have_ended(family)
     reader.join()
     program.stdout.close()
     program.wait()
-    assert not any(is_running(process) for process in left)
     return b"".join(printed).decode(errors="ignore").rstrip()
-
-
-def is_running(process: psutil.Process) -> bool:
-    """Not: it ended, and the system has not taken note of it yet."""
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_an_engine_killed_at_any_moment_costs_one_answer(

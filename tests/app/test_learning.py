@@ -24,6 +24,7 @@ from app.session import Answered, Options, Session, SessionEvent
 from app.settings import Settings
 from app.store.history import History
 from tests.app.fake_client import FakeClient
+from tests.patience import PATIENCE_S
 
 FILLER = "\n\n".join(f"Entry {number}: the harbour kept its tide tables." for number in range(60))
 TEXT = (
@@ -233,7 +234,7 @@ class SlowBase:
         for step in self.steps:
             report(step)
         self.told.set()
-        self.over.wait(5)
+        self.over.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +246,7 @@ def test_nobody_waits_for_what_will_not_be_in_time(done: int, elapsed: float, wa
     now = [0.0]
     base = SlowBase([SyncProgress("embedding", done, 100)])
     learning = Learning(base, lambda: now[0])  # type: ignore[arg-type]  # only synced
-    base.told.wait(5)
+    assert base.told.wait(PATIENCE_S)
     now[0] = elapsed
     steps = learning.wait(2.0)
     assert (next(steps, None) is not None) is waits

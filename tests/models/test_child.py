@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from models.templates.child import TemplateChild
 from models.templates.job import RenderJob
 from models.templates.marks import ControlTexts
 from models.templates.turns import Turn
+from tests.patience import PATIENCE_S, becomes, have_ended
 
 NO_CONTROLS = ControlTexts(())
 HI = RenderJob((Turn("user", "hi"),), NO_CONTROLS)
@@ -30,8 +30,8 @@ Start = Callable[..., TemplateChild]
 def start() -> Iterator[Start]:
     children: list[TemplateChild] = []
 
-    def make(template: str, **options: float) -> TemplateChild:
-        children.append(TemplateChild(template, "<s>", "</s>", **options))
+    def make(template: str, seconds: float = PATIENCE_S) -> TemplateChild:
+        children.append(TemplateChild(template, "<s>", "</s>", seconds))
         return children[-1]
 
     yield make
@@ -85,13 +85,17 @@ def test_failures_are_named_and_harm_no_later_job(start: Start, code: str, words
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
     ],
 )
-def test_a_template_without_end_is_killed_and_the_next_job_runs(start: Start, code: str) -> None:
-    child = start(GOOD.replace("%s", code), seconds=0.5)
+def test_a_template_without_end_is_killed_and_the_next_job_runs(
+    start: Start, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = start(GOOD.replace("%s", code))
     assert child.render(HI).text == "hi"
     pid = child.pid
     assert pid is not None
+    monkeypatch.setattr(child, "_seconds", 0.3)
     assert "did not come to an end" in refusal(child, BAD)
     assert not psutil.pid_exists(pid)
+    monkeypatch.undo()
     assert child.render(HI).text == "hi"
 
 
@@ -101,15 +105,14 @@ def test_what_nobody_waits_for_is_stopped_and_nothing_is_rendered_until_it_goes_
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
     child = start(GOOD.replace("%s", endless), seconds=600)
     child.render(HI)
-    pid = child.pid
-    assert pid is not None
+    process = psutil.Process(child.pid)
     with ThreadPoolExecutor(1) as pool:
         rendering = pool.submit(child.render, BAD)
-        time.sleep(0.1)
+        assert becomes(lambda: child._rendering)
         child.stop()
         with pytest.raises(RenderingStopped):
             rendering.result()
-    assert not psutil.pid_exists(pid)
+    assert have_ended([process])
     with pytest.raises(RenderingStopped):
         child.render(HI)
     child.resume()
@@ -132,7 +135,7 @@ def test_a_killed_process_is_replaced(start: Start) -> None:
     assert child.pid is not None
     process = psutil.Process(child.pid)
     process.kill()
-    process.wait(5)
+    process.wait(PATIENCE_S)
     assert child.render(HI).text == "hi"
 
 
@@ -175,10 +178,8 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     output = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, cwd=root, timeout=60
     ).stdout
-    deadline = time.monotonic() + 10
-    while psutil.pid_exists(int(output)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not psutil.pid_exists(int(output))
+    if psutil.pid_exists(int(output)):
+        assert have_ended([psutil.Process(int(output))])
 
 
 def test_the_process_loads_no_native_engine(start: Start) -> None:
