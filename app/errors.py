@@ -29,6 +29,7 @@ __all__ = [
     "StorageError",
     "exit_code",
     "file_error",
+    "in_one_line",
     "to_error_info",
 ]
 
@@ -104,3 +105,9 @@ def to_error_info(error: BaseException) -> ErrorInfo:
         single_line(f"{type(error).__name__}: {error}"),
         "The log has the details: `localchat locate logs`.",
     )
+
+
+def in_one_line(cause: ErrorInfo) -> str:
+    """What is known of an error, a sentence after the other."""
+    parts = filter(None, (cause.title, cause.text, cause.next_step))
+    return " ".join(part if part.endswith((".", "!", "?", "…")) else f"{part}." for part in parts)

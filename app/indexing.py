@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from app.interrupt import Interruption
+from app.knowledge.errors import typed
 from app.listing import fitting, pieces
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Indexing:
         self._phase: Phase | None = None
         self._phase_began = self._began = clock()
         self._drawn = float("-inf")
+        self._total = 0
         self._told_searchable = False
         self.interrupted = False
 
@@ -65,6 +67,9 @@ class Indexing:
         now = self._clock()
         if progress.phase != self._phase:
             self._phase, self._phase_began, self._drawn = progress.phase, now, float("-inf")
+        if progress.total != self._total:
+            # Drawn at once: what follows it may be long.
+            self._total, self._drawn = progress.total, float("-inf")
         is_embedding = progress.phase == "embedding" and progress.total > 0
         if is_embedding and progress.is_searchable and not self._told_searchable:
             self._told_searchable = True
@@ -77,8 +82,12 @@ class Indexing:
 
 
 def progress_words(progress: SyncProgress, elapsed_s: float) -> str:
-    """`reading ━━━━──── 412 of 1,000 files · 12 s left · notes/a.md`"""
+    """`reading ━━━━──── 412 of 1,000 files · 12 s left · notes/a.md`, `reading …` before it is
+    known how many.
+    """
     done, total = progress.done, progress.total
+    if not total:
+        return f"{WORDS[progress.phase]} …"
     filled = BAR_CELLS * min(done, total) // max(total, 1)
     bar = "━" * filled + "─" * (BAR_CELLS - filled)
     parts = [f"{WORDS[progress.phase]} {bar} {done:,} of {pieces(total, NOUNS[progress.phase])}"]
@@ -106,7 +115,7 @@ def tell_report(report: SyncReport, status: Status, console: Console) -> None:
         console.note(f"Not there now: {root}. What was indexed of it stays.")
     tell_unfinished(report.unfinished, status.name, console)
     if not report.is_complete:
-        console.note(f'Stopped. Go on with: localchat kb sync "{status.name}"')
+        console.note(f"Stopped. Go on with: localchat kb sync {typed(status.name)}")
 
 
 def summary(report: SyncReport, status: Status) -> str:
@@ -131,4 +140,4 @@ def tell_unfinished(files: tuple[FileState, ...], name: str, console: Console) -
     for file in files[:SHOWN_FILES]:
         console.note(f"  {file.state}: {file.name}")
     if len(files) > SHOWN_FILES:
-        console.note(f"  and {len(files) - SHOWN_FILES:,} more: localchat kb status {name!r}")
+        console.note(f"  and {len(files) - SHOWN_FILES:,} more: localchat kb status {typed(name)}")

@@ -187,6 +187,8 @@ class SyncTroubled(TextualMessage):
 @dataclass
 class FilesListed(TextualMessage):
     files: tuple[FileState, ...]
+    problem: str = ""
+    """Why they could not be read."""
 
 
 @dataclass

@@ -6,9 +6,10 @@ It knows the field names that scripts rely on, and nothing of files, screens or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from app.errors import in_one_line
 from app.knowledge.sources import Citation
 from engine.events import ErrorInfo, Result, Timings
 from engine.messages import Loaded
@@ -48,7 +49,7 @@ def result_object(
 
 def error_object(cause: ErrorInfo) -> dict[str, Any]:
     """A failure as a script reads it; `code` is the name of the exit status."""
-    message = " ".join(part for part in (cause.title, cause.text) if part)
+    message = in_one_line(replace(cause, next_step=""))
     return {"error": {"code": cause.code, "message": message, "next": cause.next_step}}
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.arguments import nearest, positive_int
-from app.sanitize import single_line
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--characters", type=positive_int, default=8000, metavar="N",
         help="query: at most so much text (8000)",
     )  # fmt: skip
-    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    parser.add_argument(
+        "--yes", action="store_true",
+        help="do not ask: remove the base, replace an exported file, or vectors of another model",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
@@ -105,17 +107,11 @@ def places(words: list[str]) -> list[Path]:
     return [Path(os.path.abspath(os.path.expanduser(word))) for word in words]
 
 
-def existing(words: list[str]) -> list[Path]:
-    """Of a new root; UsageError where there is nothing."""
-    found = places(words)
-    for place in found:
-        if not os.path.exists(place):
-            raise UsageError(
-                f"There is no folder {single_line(str(place))}.",
-                "Nothing was added.",
-                "Check the path.",
-            )
-    return found
+def new_roots(words: list[str]) -> list[Path]:
+    """All of them are there, or none is added."""
+    from app.knowledge.base_file import check_root
+
+    return [check_root(place) for place in places(words)]
 
 
 def refuse_more(words: list[str], action: str) -> None:
@@ -135,7 +131,7 @@ def _create(
             "",
             "For example: localchat kb create work ~/Documents/work",
         )
-    with bases.create(words[0], existing(words[1:])) as base:
+    with bases.create(words[0], new_roots(words[1:])) as base:
         return _index(base, args, console)
 
 
@@ -145,9 +141,9 @@ def _add(
     if len(words) < 2:
         raise UsageError("`kb add` needs a name and a folder or file.")
     with opened(bases, words, "add") as base:
-        for place in existing(words[1:]):
-            base.add(place)
-        return _index(base, args, console)
+        for root in new_roots(words[1:]):
+            base.add(root)
+        return _index_other_roots(base, args, console)
 
 
 def _sync(
@@ -183,6 +179,20 @@ def _index(base: KnowledgeBase, args: argparse.Namespace, console: Console) -> i
     return exit_code("interrupted") if indexing.interrupted else OK
 
 
+def _index_other_roots(base: KnowledgeBase, args: argparse.Namespace, console: Console) -> int:
+    """Which folders there are is stored, also where another process is at the index."""
+    from app.errors import Busy
+    from app.knowledge.errors import typed
+
+    try:
+        return _index(base, args, console)
+    except Busy as busy:
+        later = f"`localchat kb sync {typed(base.name)}`"
+        raise Busy(
+            busy.title, busy.text, f"Its folders are changed; when that is done: {later}."
+        ) from busy
+
+
 def _remove(
     bases: KnowledgeBases, words: list[str], args: argparse.Namespace, console: Console
 ) -> int:
@@ -190,7 +200,7 @@ def _remove(
         with opened(bases, words, "remove") as base:
             for place in places(words[1:]):
                 base.drop(place)
-            return _index(base, args, console)
+            return _index_other_roots(base, args, console)
     from app.paths import Paths
     from engine.client import drop_saved
 

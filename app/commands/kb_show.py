@@ -84,6 +84,7 @@ def show(
 
 def status_lines(status: Status) -> list[tuple[str, str]]:
     """What a base is, for people: names and values."""
+    from app.knowledge.errors import typed
     from app.listing import moment, size
 
     missing = set(status.missing_roots)
@@ -91,13 +92,14 @@ def status_lines(status: Status) -> list[tuple[str, str]]:
         ("folder", f"{root}" + (" (not there now)" if root in missing else ""))
         for root in status.roots
     ]
+    never = f"not yet: localchat kb sync {typed(status.name)}"
     lines += [
         ("files", f"{status.files:,}, of which {status.indexed_files:,} are indexed"),
         ("passages", f"{status.chunks:,}, of which {status.embedded_chunks:,} with meaning"),
         ("meaning by", status.embedder or "nothing yet: searched by words"),
         *search_lines(status),
         ("index", size(status.index_bytes)),
-        ("in step", moment(status.synced) if status.synced else "not yet: localchat kb sync"),
+        ("in step", moment(status.synced) if status.synced else never),
     ]
     if status.is_syncing:
         lines.append(("now", "a process is reading the documents"))
@@ -204,6 +206,8 @@ def export(
             "",
             "For example: localchat kb export work work.jsonl",
         )
+    from app.listing import pieces
+
     path = places(words[1:])[0]
     if path.is_dir():
         raise UsageError(f"{path} is a folder.", "", "Name a file.")
@@ -216,5 +220,5 @@ def export(
     if args.json:
         console.json({"name": words[0], "path": str(path), "chunks": chunks})
     else:
-        console.note(f"{chunks:,} passages written to {path}")
+        console.note(f"{pieces(chunks, 'passage')} written to {path}")
     return 0

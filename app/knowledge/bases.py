@@ -12,7 +12,7 @@ from app.errors import file_error
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.base_file import NAME as BASE_FILE
 from app.knowledge.base_file import check_root, checked_name, write_roots
-from app.knowledge.errors import BadBaseName, NoSuchBase
+from app.knowledge.errors import BadBaseName, NoSuchBase, typed
 from app.knowledge.index import Index
 from app.knowledge.index_file import NAME as INDEX_FILE
 from app.knowledge.readings import noted_readings
@@ -42,9 +42,10 @@ class KnowledgeBases:
 
     def create(self, name: str, roots: Sequence[Path] = ()) -> KnowledgeBase:
         """A new, empty base; BadBaseName where the name cannot be or is taken, KnowledgeError where
-        a root is no folder and no file.
+        a root is no folder and no file that can be read.
         """
-        folder = self._folder / checked_name(name)
+        name = checked_name(name)
+        folder = self._folder / name
         for root in roots:
             check_root(root)
         # On disks that take `Work` for `work` too.
@@ -52,7 +53,8 @@ class KnowledgeBases:
             raise BadBaseName(
                 f"There is a knowledge base “{name}” already.",
                 "",
-                f"Add folders to it: `localchat kb add {name} FOLDER`, or choose another name.",
+                f"Add folders to it: `localchat kb add {typed(name)} FOLDER`,"
+                " or choose another name.",
             )
         make_folder(folder)
         write_roots(folder, ())
@@ -65,7 +67,7 @@ class KnowledgeBases:
         """NoSuchBase; IndexDamaged, IndexNewer."""
         folder = self._existing(name)
         ours = (self._paths.data, self._paths.state, self._paths.cache, self._paths.config)
-        return KnowledgeBase(name, folder, Index.open(folder), self.embedder, ours)
+        return KnowledgeBase(folder.name, folder, Index.open(folder), self.embedder, ours)
 
     def rebuild(self, name: str) -> KnowledgeBase:
         """Throws the index away, damaged or not, and opens an empty one with the same roots. Busy
@@ -100,7 +102,7 @@ class KnowledgeBases:
                 f"Knowledge bases: {', '.join(names) or 'there are none'}.",
                 f"Did you mean “{guess}”?"
                 if guess
-                else f"Make it: `localchat kb create {name} FOLDER`.",
+                else f"Make it: `localchat kb create {typed(name)} FOLDER`.",
             )
         return folder
 

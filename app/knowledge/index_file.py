@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.errors import Busy, DiskFull, StorageError, file_error
 from app.knowledge import schema
-from app.knowledge.errors import IndexDamaged, IndexNewer, KnowledgeError
+from app.knowledge.errors import IndexDamaged, IndexNewer, KnowledgeError, typed
 from app.paths import make_folder
 from app.sanitize import single_line
 from app.store.database import (
@@ -140,7 +140,7 @@ def damaged(path: Path, why: str) -> IndexDamaged:
     return IndexDamaged(
         f"The index of {name} is damaged",
         f"{single_line(str(path))}: {why}. Your documents are untouched.",
-        f"Make it again from the documents: `localchat kb sync {name} --rebuild`.",
+        f"Make it again from the documents: `localchat kb sync {typed(name)} --rebuild`.",
     )
 
 
@@ -151,7 +151,7 @@ def newer(path: Path, version: int) -> IndexNewer:
         f"{single_line(str(path))} has format {version}, this program knows formats up to"
         f" {len(schema.STEPS)}.",
         "Update localchat, or make the index again from the documents:"
-        f" `localchat kb sync {name} --rebuild`.",
+        f" `localchat kb sync {typed(name)} --rebuild`.",
     )
 
 

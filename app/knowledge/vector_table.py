@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from app.knowledge.errors import EmbedderChanged
+from app.knowledge.errors import EmbedderChanged, typed
 
 WITHOUT_VECTOR = """
 SELECT min(id) FROM chunks WHERE NOT EXISTS
@@ -59,7 +59,7 @@ def bind(
             f"The documents of {name} were embedded by another model",
             f"The index has vectors of {current.fingerprint}; the embedder now is {fingerprint}.",
             "Use the former one, or let all documents be embedded again:"
-            f' `localchat kb sync "{name}" --yes`. Searching by words works either way.',
+            f" `localchat kb sync {typed(name)} --yes`. Searching by words works either way.",
         )
     drop(connection, [each.id for each in there if not each.in_use or each == same])
     cursor = connection.execute(

@@ -42,15 +42,14 @@ class Work:
 
     def log_error(self, error: Exception) -> str:
         """One line for the person; a defect of ours leaves its traceback in the log."""
-        from app.errors import to_error_info
+        from app.errors import in_one_line, to_error_info
         from engine.errors import LocalchatError
 
         if not isinstance(error, LocalchatError):
             import logging
 
             logging.getLogger("localchat").error("in a worker thread", exc_info=error)
-        info = to_error_info(error)
-        return " ".join(part for part in (info.title, info.text, info.next_step) if part)
+        return in_one_line(to_error_info(error))
 
     def finish(self) -> None:
         """Waits for what is being written; call it last."""

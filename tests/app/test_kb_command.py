@@ -96,7 +96,7 @@ def test_ctrl_c_stops_keeps_what_is_done_and_is_status_130(
     monkeypatch.setattr(Indexing, "_show", press)
     status, _, err = run(capsys, "sync", "work")
     assert status == 130
-    assert 'localchat kb sync "work"' in err
+    assert "localchat kb sync work" in err
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -286,6 +286,27 @@ def test_wrong_words_are_status_2(
     assert err.startswith("localchat: ")
 
 
+def test_folders_added_to_a_base_that_is_being_read_are_said_to_be(
+    bases: FakeBases, base: FakeBase, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for words in (["add", "work", str(tmp_path)], ["remove", "work", str(tmp_path)]):
+        base.trouble = Busy("The knowledge base work is being brought up to date", "By 12.")
+        status, _, err = run(capsys, *words)
+        assert status == 1
+        assert "folders are changed; when that is done: `localchat kb sync work`" in err
+
+
+def test_none_of_several_folders_is_added_where_one_is_not_there(
+    bases: FakeBases, base: FakeBase, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = list(base.roots)
+    (tmp_path / "more").mkdir()
+    assert run(capsys, "add", "work", str(tmp_path / "more"), str(tmp_path / "none"))[0] == 2
+    os.mkfifo(tmp_path / "pipe")
+    assert run(capsys, "add", "work", str(tmp_path / "more"), str(tmp_path / "pipe"))[0] == 2
+    assert list(base.roots) == before
+
+
 def test_a_real_base_is_made_follows_its_folder_and_is_forgotten(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +358,8 @@ def test_progress_fits_and_never_counts_beyond_its_end() -> None:
     line = progress_words(SyncProgress("graph", 600, 1000), 2.0)
     assert line.startswith("linking passages ")
     assert line.endswith("600 of 1,000 passages · 300 a second · 1 s left")
-    for done, total in ((0, 0), (5, 3), (3, 3)):
+    assert progress_words(SyncProgress("reading", 0, 0), 0.0) == "reading …"
+    for done, total in ((0, 9), (5, 3), (3, 3)):
         bar = progress_words(SyncProgress("embedding", done, total), 0.0)
         assert sum(letter in "━─" for letter in bar) == BAR_CELLS
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import messages as m
+from app.errors import in_one_line, to_error_info
+from app.knowledge.base_file import check_root, checked_name, name_for
+from app.knowledge.errors import BadBaseName, IndexDamaged
 from app.screens.knowledge.bases import BaseRow, BasesPage, at_home
 from app.screens.page import AskPage, ChoosePage, ConfirmPage
 from app.widgets.path_suggester import PathSuggester
+from engine.errors import LocalchatError
 
 if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
@@ -76,11 +81,10 @@ class BaseActs:
         def check(place: str | None) -> None:
             if place is None or not place.strip():
                 return
-            path = path_of(place)
-            if os.path.exists(path):
-                take(path)
-            else:
-                self.screen.tell(f"There is no {path}.")
+            try:
+                take(check_root(path_of(place)))
+            except LocalchatError as error:
+                self.screen.tell(in_one_line(to_error_info(error)))
                 ask(place)
 
         def ask(value: str) -> None:
@@ -89,11 +93,28 @@ class BaseActs:
 
         ask("")
 
-    def _ask_name(self, folder: Path) -> None:
-        page = AskPage("new knowledge base", f"A name for {folder}:", name_for(folder))
-        self.screen.app.push_screen(
-            page, lambda name: self._create(name.strip(), folder) if name else None
-        )
+    def _ask_name(self, folder: Path, proposed: str = "") -> None:
+        """Asked again where the name cannot be or is taken."""
+        hint = f"A name for {folder}:"
+        page = AskPage("new knowledge base", hint, proposed or name_for(folder))
+
+        def check(typed: str | None) -> None:
+            if typed is None or not typed.strip():
+                return
+            try:
+                self._create(self._free(typed.strip()), folder)
+            except BadBaseName as error:
+                self.screen.tell(in_one_line(to_error_info(error)))
+                self._ask_name(folder, typed)
+
+        self.screen.app.push_screen(page, check)
+
+    def _free(self, typed: str) -> str:
+        """A name that no base has."""
+        name = checked_name(typed)
+        if self._page is not None and name in [row.name for row in self._page.rows]:
+            raise BadBaseName(f"There is a knowledge base “{name}” already.")
+        return name
 
     def _create(self, name: str, folder: Path) -> None:
         session = self.screen.knowledge.session
@@ -127,8 +148,13 @@ class BaseActs:
 
         self.screen.work.in_thread(add, "base")
 
-    def ask_drop(self, name: str, roots: tuple[Path, ...]) -> None:
+    def ask_drop(self, row: BaseRow) -> None:
         """Which folder, where there are several; then whether."""
+        name = row.name
+        if row.status is None:
+            self.screen.tell(row.problem)
+            return
+        roots = row.status.roots
         if not roots:
             self.screen.tell(f"{name} has no folder.")
         elif len(roots) == 1:
@@ -197,25 +223,16 @@ class BaseActs:
 
 def base_rows(session: Session) -> list[BaseRow]:
     """All bases; what is wrong with one does not hide the others."""
-    from app.errors import to_error_info
-    from engine.errors import LocalchatError
-
     rows = []
     for name in session.knowledge.all.names():
         try:
             rows.append(BaseRow(name, session.base(name).status()))
         except (LocalchatError, OSError) as error:
-            info = to_error_info(error)
-            rows.append(BaseRow(name, problem=f"{info.title} {info.text}".strip()))
+            problem = in_one_line(replace(to_error_info(error), next_step=""))
+            rows.append(BaseRow(name, problem=problem, is_damaged=isinstance(error, IndexDamaged)))
     return rows
 
 
 def path_of(typed: str) -> Path:
     """What a person typed for a path; it need not exist."""
     return Path(os.path.abspath(os.path.expanduser(typed.strip())))
-
-
-def name_for(folder: Path) -> str:
-    """The folder's own name, as far as a base can have it."""
-    kept = "".join(c if c.isalnum() or c in "-_ " else " " for c in folder.stem)
-    return " ".join(kept.split())[:60] or "documents"

@@ -5,7 +5,7 @@ It draws rows and asks; `BaseActs` does what is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,8 @@ class BaseRow:
     name: str
     status: Status | None = None
     problem: str = ""
+    is_damaged: bool = False
+    """Its index can be made again."""
 
 
 class BasesPage(Page[str]):
@@ -58,16 +60,25 @@ class BasesPage(Page[str]):
         panel.border_subtitle = "enter uses · esc back"
         with panel:
             yield OptionList(Option(Content.styled("looking …", "$faint"), disabled=True))
-            yield Static(self._keys(), classes="keys", markup=False)
+            yield Static(classes="keys", markup=False)
 
-    def _keys(self) -> Content:
-        parts = [
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fit)
+
+    def _fit(self) -> None:
+        """What depends on the room there is."""
+        for keys in self.query(".keys").results(Static):
+            keys.update(in_lines(self._keys(), keys.content_size.width))
+        for options in self._lists():
+            options.scroll_to_highlight()
+
+    def _keys(self) -> list[Content]:
+        return [
             Content.assemble(
                 (first_shown(key.id, self._overrides), "$accent"), (f" {key.label}", "$faint")
             )
             for key in of_group("bases")
         ]
-        return Content("   ").join(parts)
 
     # ---- what is shown
 
@@ -110,6 +121,9 @@ class BasesPage(Page[str]):
         parts: list[tuple[str, str]] = [(mark, "$accent"), (single_line(row.name, 60), "bold")]
         if row.status is None:
             parts.append((f"\n    {single_line(row.problem, 300)}", "$error"))
+            if row.is_damaged:
+                key = first_shown("bases.sync", self._overrides)
+                parts.append((f"\n    {key} makes it again from the documents", "$faint"))
             return Content.assemble(*parts)
         status = row.status
         held = f"{words.plural(status.indexed_files, 'file')} · "
@@ -139,8 +153,8 @@ class BasesPage(Page[str]):
 
     def action_drop_folder(self) -> None:
         row = next((row for row in self.rows if row.name == self._highlighted()), None)
-        if row is not None and row.status is not None:
-            self._acts.ask_drop(row.name, row.status.roots)
+        if row is not None:
+            self._acts.ask_drop(row)
 
     def action_sync_base(self) -> None:
         if name := self._highlighted():
@@ -157,6 +171,19 @@ class BasesPage(Page[str]):
     def action_remove_base(self) -> None:
         if name := self._highlighted():
             self._acts.ask_remove(name)
+
+
+def in_lines(parts: Sequence[Content], width: int, gap: str = "   ") -> Content:
+    """Side by side, none broken at the end of a line."""
+    lines: list[list[Content]] = [[]]
+    used = 0
+    for part in parts:
+        if lines[-1] and used + len(gap) + part.cell_length > width:
+            lines.append([])
+            used = 0
+        used += (len(gap) if lines[-1] else 0) + part.cell_length
+        lines[-1].append(part)
+    return Content("\n").join(Content(gap).join(line) for line in lines)
 
 
 def roots_words(roots: tuple[Path, ...]) -> str:

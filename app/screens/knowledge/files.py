@@ -14,7 +14,7 @@ from textual.widgets.option_list import Option
 
 from app.knowledge.states import INDEXED, FileState
 from app.messages import FilesListed
-from app.sanitize import single_line
+from app.sanitize import clean, single_line
 from app.screens.page import Page
 from app.widgets import words
 
@@ -34,6 +34,7 @@ class FilesPage(Page[None]):
         super().__init__()
         self._base, self._open = single_line(name, 60), open_file
         self.files: tuple[FileState, ...] = ()
+        self._problem = ""
         self._shown: tuple[FileState, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -49,6 +50,7 @@ class FilesPage(Page[None]):
 
     def on_files_listed(self, event: FilesListed) -> None:
         self.files = tuple(sorted(event.files, key=lambda file: file.state == INDEXED))
+        self._problem = clean(event.problem)
         self._show("")
 
     @on(Input.Changed)
@@ -65,13 +67,15 @@ class FilesPage(Page[None]):
         options.action_first()
         rest = len(found) - len(self._shown)
         more = f"{words.plural(rest, 'file')} more; type a part of the name" if rest else ""
-        self.query_one(".rest", Static).update(Content.styled(more, "$faint"))
+        told = (self._problem, "$error") if self._problem else (more, "$faint")
+        self.query_one(".rest", Static).update(Content.assemble(told))
 
     def _options(self) -> Iterator[Option]:
         for number, file in enumerate(self._shown):
             yield Option(file_words(file), id=str(number))
         if not self._shown:
-            yield Option(Content.styled("no such file", "$faint"), disabled=True)
+            said = "they cannot be read" if self._problem else "no such file"
+            yield Option(Content.styled(said, "$faint"), disabled=True)
 
     def action_move(self, step: int) -> None:
         options = self.query_one(OptionList)

@@ -147,16 +147,20 @@ class Knowledge:
             watch.stop()
 
     def _teller(self, name: str) -> Callable[[SyncProgress], None]:
-        """Posts progress, not more often than it is read."""
+        """Posts progress, not more often than it is read; a new count at once: what follows it may
+        be long.
+        """
         import time
 
         told_at = float("-inf")
+        told: tuple[str, int] | None = None
 
         def tell(progress: SyncProgress) -> None:
-            nonlocal told_at
+            nonlocal told_at, told
             now = time.monotonic()
-            if now - told_at >= TELL_EVERY_S:
-                told_at = now
+            counted = (progress.phase, progress.total)
+            if counted != told or now - told_at >= TELL_EVERY_S:
+                told_at, told = now, counted
                 self.screen.post_message(m.BaseAdvanced(name, progress))
 
         return tell

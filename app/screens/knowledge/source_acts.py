@@ -4,22 +4,24 @@ of a base.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app import messages as m
+from app.errors import in_one_line, to_error_info
 from app.knowledge.passage import Passage
 from app.knowledge.source_view import SourceView, alone, beginning, in_document
 from app.screens.knowledge.files import FilesPage
 from app.screens.knowledge.source import SourcePage
 from app.screens.knowledge.sources import AnswerSources, SourcesPage
 from app.widgets.turn import Turn
+from engine.errors import LocalchatError
 
 if TYPE_CHECKING:
     from app.knowledge.states import FileState
     from app.screens.chat import ChatScreen
     from app.session import Session
 
+AS_READ = "This is the passage as it was read."
 NO_SOURCES = "This turn has no sources: no documents were asked."
 
 
@@ -84,7 +86,11 @@ class SourceActs:
         self.screen.app.push_screen(page)
 
         def read() -> None:
-            page.post_message(m.FilesListed(tuple(session.base(name).files())))
+            try:
+                listed = m.FilesListed(tuple(session.base(name).files()))
+            except (LocalchatError, OSError) as error:
+                listed = m.FilesListed((), in_one_line(to_error_info(error)))
+            page.post_message(listed)
 
         self.screen.work.in_thread(read, "files")
 
@@ -99,7 +105,11 @@ class SourceActs:
         self.screen.app.push_screen(page)
 
         def read() -> None:
-            page.post_message(m.SourceRead(beginning(file, session.base(name).index)))
+            try:
+                view = beginning(file, session.base(name).index)
+            except (LocalchatError, OSError) as error:
+                view = SourceView(file.name, "", notices=(in_one_line(to_error_info(error)),))
+            page.post_message(m.SourceRead(view))
 
         self.screen.work.in_thread(read, "source")
 
@@ -123,11 +133,7 @@ def source_view(session: Session, base: str, passage: Passage) -> SourceView:
     """In its document where the base still has it; attached text has no other place."""
     if not base:
         return alone(passage)
-    from engine.errors import LocalchatError
-
     try:
         return in_document(passage, session.base(base).index)
-    except LocalchatError as error:
-        return replace(
-            alone(passage), notices=(f"{error.title} This is the passage as it was read.",)
-        )
+    except (LocalchatError, OSError) as error:
+        return alone(passage, in_one_line(to_error_info(error)), AS_READ)

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 
 from app.errors import Busy, DiskFull, StorageError
 from app.knowledge import base as base_module
-from app.knowledge import embedding, export, schema
+from app.knowledge import base_file, embedding, export, schema
 from app.knowledge.base import KnowledgeBase
+from app.knowledge.base_file import checked_name, name_for
 from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import (
     BadBaseName,
@@ -90,13 +92,55 @@ def test_what_was_read_whole_is_named_once_when_the_base_goes(bases: KnowledgeBa
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "a/b", "/etc", "a\\b", "a\nb", " a", "a:b", "x" * 65, "\x1b[31m", "~"]
+    "name",
+    [
+        *("", ".", "..", "a/b", "/etc", "a\\b", "a\nb", " a", "a:b", "x" * 65, "\x1b[31m", "~"),
+        *("-x", "\u0301a", "a\ufe0f", "a\u200d", "a\u034f", "\udcff"),
+    ],
 )
 def test_a_name_is_never_a_path(bases: KnowledgeBases, name: str) -> None:
     for act in (bases.create, bases.open, bases.remove, bases.rebuild):
         with pytest.raises(BadBaseName) as caught:
             act(name)
         assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["caf\u00e9", "\u0939\u093f\u0928\u094d\u0926\u0940 2", "_a-"])
+def test_a_name_is_the_same_however_its_letters_are_composed(
+    bases: KnowledgeBases, name: str
+) -> None:
+    bases.create(unicodedata.normalize("NFD", name)).close()
+    assert bases.names() == [name]
+    with pytest.raises(BadBaseName, match="already"):
+        bases.create(name)
+    with bases.open(unicodedata.normalize("NFD", name)) as base:
+        assert base.name == name
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("हिन्दी दस्तावेज़", "हिन्दी दस्तावेज़"),
+        ("日本語" * 20, ("日本語" * 20)[:21]),
+        ("-a  [b]", "a b"),
+        ("🎉", "documents"),
+        ("a\u202eb\udcff", "a U 202E b xff"),
+    ],
+)
+def test_the_name_proposed_for_a_folder_is_one_that_a_base_can_have(folder: str, name: str) -> None:
+    assert name_for(Path("/x", folder)) == checked_name(name)
+
+
+def test_a_folder_that_cannot_be_looked_into_is_not_added(
+    bases: KnowledgeBases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(path: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(base_file.os, "scandir", closed)
+    with pytest.raises(StorageError, match="No permission"):
+        bases.create("new", [tmp_path])
+    assert bases.names() == []
 
 
 def test_a_name_is_taken_once_and_a_root_must_be_there(
@@ -375,7 +419,7 @@ def test_a_base_that_another_program_removed_is_told_and_not_made_again(
     with bases.create("work", [docs]) as base:
         base.sync()
         bases.remove("work")
-        with pytest.raises(StorageError, match="missing"):
+        with pytest.raises(NoSuchBase, match="any more"):
             base.sync()
     assert not base.folder.exists()
 
