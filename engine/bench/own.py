@@ -5,6 +5,7 @@ On a GPU writing is compared with its memory instead: the weights are read once 
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ STRETCH = 512
 def measured(
     job: Job, kv_type: str, device: str, say: Say
 ) -> tuple[dict[str, Any], list[dict[str, object]]]:
+    rate = _device_rate(device)
     with opened(job, kv_type, device) as (bench, model):
         facts: dict[str, Any] = {
             "backend": "torch_paged",
@@ -42,11 +44,12 @@ def measured(
             "threads": model.loaded.threads,
             "flash": False,
             "bare": NO_LOOP,
-            **_memory(job, model, device),
+            "weights_bytes_per_token": _read_bytes(job, model),
+            **({} if rate is None else {"read_bytes_per_s": rate}),
         }
         found = tests(bench, read_depth(bench), say)
-    if "read_bytes_per_s" in facts:
-        share = facts["weights_bytes_per_token"] / facts["read_bytes_per_s"]
+    if rate is not None:
+        share = facts["weights_bytes_per_token"] / rate
         for one in found:
             if str(one["test"]).startswith("tg128"):
                 one["share_of_read"] = round(float(str(one["tokens_per_s"])) * share, 4)
@@ -81,16 +84,26 @@ def read_depth(bench: Bench) -> Callable[[], tuple[int, ...]]:
     return restore
 
 
-def _memory(job: Job, model: Model, device: str) -> dict[str, float]:
-    """Bytes of weights that a token reads, and how many the GPU reads in a second."""
+def _read_bytes(job: Job, model: Model) -> float:
+    """Of weights, for a token."""
     config = decoder_config(describe(Path(job.path)))
     whole = parameter_count(config)
     # One row of the embedding is read, unless it is the output too.
     read = whole if config.tied else whole - config.vocab_size * config.hidden
-    found = {"weights_bytes_per_token": model.loaded.weights_bytes * read / whole}
-    if device == "cuda":
-        found["read_bytes_per_s"] = _read_rate()
-    return found
+    return model.loaded.weights_bytes * read / whole
+
+
+def _device_rate(device: str) -> float | None:
+    """Bytes that a GPU reads in a second, before a model takes nearly all of its memory. Of what
+    was there before nothing is left: a load asks how much is free.
+    """
+    if device == "cpu":
+        return None
+    gc.collect()
+    torch.cuda.empty_cache()
+    rate = _read_rate()
+    torch.cuda.empty_cache()
+    return rate
 
 
 def _read_rate() -> float:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
+import torch
 
 from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.loader import load_model
@@ -67,6 +69,22 @@ def test_our_own_backend_is_measured_without_a_bare_loop(
     assert {one["ratio"] for one in results.values()} == {None}
     assert results["tg64@4096"]["computed_tokens"] == 8
     assert results["turns"]["computed_tokens"] == 5 * 16 + 4
+
+
+def test_a_device_is_measured_before_a_model_fills_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the model before it had is free again: a load asks how much there is."""
+    told: list[str] = []
+
+    def opened(*_: object) -> NoReturn:
+        told.append("model")
+        raise LookupError
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: told.append("freed"))
+    monkeypatch.setattr(own, "_read_rate", lambda: told.append("read"))
+    monkeypatch.setattr(own, "opened", opened)
+    with pytest.raises(LookupError):
+        own.measured(Job("m", backend="torch_paged"), "q8", "cuda", lambda message: None)
+    assert told == ["freed", "read", "freed", "model"]
 
 
 def test_a_folder_is_not_measured_on_llama_cpp(tmp_path: Path) -> None:
