@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.commands.kb import opened, places, refuse_more
 from engine.errors import LocalchatError, UsageError
+from engine.events import ErrorInfo
 
 if TYPE_CHECKING:
     from app.console import Console
@@ -20,15 +21,24 @@ if TYPE_CHECKING:
 def list_all(
     bases: KnowledgeBases, words: list[str], args: argparse.Namespace, console: Console
 ) -> int:
+    from app.exit_codes import OK, exit_code
     from app.knowledge.objects import status_object
+    from app.knowledge.states import Status
     from app.listing import moment, table
+    from app.result import error_object
 
     if words:
         raise UsageError("`kb list` takes no words.", "", "One base: localchat kb status NAME")
-    found = list(_states(bases, console))
+    states = list(_states(bases))
+    found = [status for _, status in states if isinstance(status, Status)]
+    broken = {name: error for name, error in states if isinstance(error, ErrorInfo)}
+    for error in broken.values():
+        console.error(error)
     if args.json:
-        console.json([status_object(status) for status in found], indent=True)
-    elif not found:
+        objects = [status_object(status) for status in found]
+        failed = [{"name": name, **error_object(error)} for name, error in broken.items()]
+        console.json([*objects, *failed], indent=True)
+    elif not states:
         console.note("There is no knowledge base yet.")
         console.note("  For example: localchat kb create work ~/Documents/work")
     else:
@@ -41,21 +51,22 @@ def list_all(
             )
             for status in found
         ]
-        console.line(table(("files", "passages", "in step", "name"), rows, "rrl"))
-    return 0
+        if rows:
+            console.line(table(("files", "passages", "in step", "name"), rows, "rrl"))
+    return max((exit_code(error.code) for error in broken.values()), default=OK)
 
 
-def _states(bases: KnowledgeBases, console: Console) -> Iterator[Status]:
-    """Of all bases that can be opened; what is wrong with the others is told."""
+def _states(bases: KnowledgeBases) -> Iterator[tuple[str, Status | ErrorInfo]]:
+    """All bases by name; in the place of one that cannot be opened, what is wrong with it."""
     from app.errors import to_error_info
 
     for name in bases.names():
         try:
             with bases.open(name) as base:
                 base.rescan()
-                yield base.status()
+                yield name, base.status()
         except LocalchatError as error:
-            console.error(to_error_info(error))
+            yield name, to_error_info(error)
 
 
 def show(

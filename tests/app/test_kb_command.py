@@ -229,7 +229,7 @@ def test_a_base_that_cannot_be_read_can_be_removed(
 
     monkeypatch.setattr(bases, "open", damaged)
     monkeypatch.setattr(bases, "remove", lambda name: (bases.bases.pop(name), ())[1])
-    assert run(capsys, "list")[0] == 0
+    assert run(capsys, "list")[0] == 1
     assert run(capsys, "remove", "work", "--yes")[0] == 0
     assert bases.names() == []
 
@@ -305,6 +305,31 @@ def test_none_of_several_folders_is_added_where_one_is_not_there(
     os.mkfifo(tmp_path / "pipe")
     assert run(capsys, "add", "work", str(tmp_path / "more"), str(tmp_path / "pipe"))[0] == 2
     assert list(base.roots) == before
+
+
+def test_a_base_that_cannot_be_opened_is_listed_as_such(
+    bases: FakeBases, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = bases.open
+
+    def broken(name: str) -> FakeBase:
+        if name == "bad":
+            raise IndexDamaged("The index of bad is damaged", "No database.", "Make it again.")
+        return opened(name)
+
+    bases.bases["bad"] = FakeBase("bad")
+    monkeypatch.setattr(bases, "open", broken)
+    status, out, err = run(capsys, "list", "--json")
+    assert status == 1
+    assert [one["name"] for one in json.loads(out)] == ["work", "bad"]
+    assert json.loads(out)[1]["error"] == {
+        "code": "failed",
+        "message": "The index of bad is damaged. No database.",
+        "next": "Make it again.",
+    }
+    assert "The index of bad is damaged" in err
+    status, out, _ = run(capsys, "list")
+    assert (status, len(out.splitlines())) == (1, 2)
 
 
 def test_a_real_base_is_made_follows_its_folder_and_is_forgotten(
