@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from app.keys import of_group, shown
 from app.knowledge.errors import EmbedderChanged, IndexDamaged
 from app.knowledge.passage import Passage, Retrieved
 from app.knowledge.places import source_lines
@@ -239,6 +240,56 @@ async def test_what_a_base_holds_is_shown_when_its_words_are_there(
         base.gate.set()
 
 
+class SecondGate(threading.Event):
+    """The first to come is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_passed = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        passes, self.has_passed = not self.has_passed, True
+        return passes or super().wait(timeout)
+
+
+async def test_a_count_is_shown_when_it_is_known_however_soon_it_comes(
+    stage: Stage, base: FakeBase
+) -> None:
+    base.gate = SecondGate()
+    base.steps = tuple(SyncProgress("embedding", 0, total) for total in (0, 9_000, 9_000))
+    async with stage(size=(120, 40)) as it:
+        await open_bases(it)
+        await it.pilot.press("down", "s")
+        await it.until(lambda: "learning meaning 0 % · 0 of 9,000" in it.text())
+        base.gate.set()
+
+
+async def test_a_base_that_cannot_be_opened_is_told_wherever_it_is_asked_for(
+    stage: Stage, bases: FakeBases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str) -> FakeBase:
+        raise IndexDamaged("The index is damaged", "x.sqlite3: no database.")
+
+    monkeypatch.setattr(bases, "open", broken)
+    async with stage(size=(120, 40)) as it:
+        await open_bases(it)
+        await it.until(lambda: "The index is damaged. x.sqlite3: no database." in it.text())
+        assert "s makes it again" in it.text()
+        await it.pilot.press("down", "t")
+        await it.until(lambda: any("index is damaged" in line for line in it.told))
+        await it.pilot.press("f")
+        await it.until(lambda: isinstance(it.app.screen, FilesPage))
+        await it.until(lambda: "they cannot be read" in it.text())
+        await it.until(lambda: "The index is damaged." in it.text())
+
+
+async def test_keys_stand_beside_their_labels_on_a_narrow_screen(stage: Stage) -> None:
+    async with stage(size=(46, 15)) as it:
+        await open_bases(it)
+        labels = [f"{shown(key.keys)} {key.label}" for key in of_group("bases")]
+        await it.until(lambda: all(label in it.text() for label in labels))
+
+
 @pytest.mark.parametrize("kind", [EmbedderChanged, IndexDamaged])
 async def test_what_must_be_made_again_is_asked_first(
     stage: Stage, base: FakeBase, kind: type[Any]
@@ -273,6 +324,25 @@ async def test_a_new_base_is_made_from_a_folder_and_read(
         await it.until(lambda: "My documents" in it.text())
         await it.pilot.press("enter")
         await it.until(lambda: it.screen.knowledge.name == "My documents")
+
+
+async def test_a_folder_or_a_name_that_cannot_be_is_asked_for_again(
+    stage: Stage, bases: FakeBases, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "nowhere"
+    async with stage(size=(120, 40)) as it:
+        await open_bases(it)
+        await it.pilot.press("n")
+        for typed in (nowhere, tmp_path, "work", "../x", "b"):
+            await it.until(lambda: isinstance(it.app.screen, AskPage))
+            page = it.app.screen
+            page.query_one("Input").value = str(typed)
+            await it.pilot.press("enter")
+            await it.until(lambda page=page: it.app.screen is not page)
+        await it.until(lambda: bases.names() == ["b", "work"])
+        told = " ".join(it.told)
+        for said in (f"no folder {nowhere}", "“work” already", "called “../x”"):
+            assert said in told
 
 
 async def test_forgetting_a_base_asks_and_leaves_it(
