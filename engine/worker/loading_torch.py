@@ -22,10 +22,11 @@ from engine.backends.torch_paged.planning import (
     paged_settings,
     plan_paged,
 )
+from engine.backends.torch_paged.settings import PagedSettings
 from engine.chat import Chat
 from engine.chat_vocabulary import ChatVocabulary
 from engine.engine import Engine
-from engine.errors import UsageError
+from engine.errors import OutOfMemory, UsageError
 from engine.messages import Load, Loaded, LoadOptions
 from engine.worker.load_parts import (
     Place,
@@ -158,11 +159,8 @@ def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedB
         test_ids=tokenizer.encode(TEXT) if job.plan.settings.kv_type == "q4" else (),
     )
     phases = LoadPhases(progress, settings.records)
-    weights = _weights(job, phases.reading)
-    kernels = KernelSettings.of(weights.norm.device, settings.kernels)
     try:
-        decoder = Decoder(job.config, weights, settings.ctx, kernels)
-        check_finite(decoder, job.description.name)
+        decoder = _decoder(job, settings, phases.reading)
         backend = TorchPagedBackend(decoder, job.config, settings)
     except KernelMissing as error:
         raise UsageError(
@@ -170,8 +168,23 @@ def _backend(job: _Job, tokenizer: Tokenizer, progress: Progress) -> TorchPagedB
             f"A kernel is missing for {error}.",
             "Leave kernels at auto.",
         ) from None
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(
+            "The GPU's memory does not suffice.",
+            str(error).splitlines()[0],
+            "Use a smaller model or ctx, or close what else uses the GPU.",
+        ) from None
     backend.warm_up(phases.recording)
     return backend
+
+
+def _decoder(job: _Job, settings: PagedSettings, progress: Progress) -> Decoder:
+    """Of what was read and made anew nothing is held when it returns: the pools take the rest."""
+    weights = _weights(job, progress)
+    kernels = KernelSettings.of(weights.norm.device, settings.kernels)
+    decoder = Decoder(job.config, weights, settings.ctx, kernels)
+    check_finite(decoder, job.description.name)
+    return decoder
 
 
 def _weights(job: _Job, progress: Progress) -> Weights:

@@ -4,12 +4,14 @@ cannot be loaded is refused before memory is taken, and what is predicted is wha
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
+import weakref
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import torch
@@ -21,9 +23,11 @@ from engine.client import EngineClient
 from engine.error_values import EngineStopped
 from engine.errors import ModelFileError, OutOfMemory, UnsupportedModel, UsageError
 from engine.messages import Load, LoadOptions, SamplingOverrides
+from engine.worker import loading_torch
 from engine.worker.dispatch import load
 from engine.worker.model import Model
 from kernels.quantized_weight import QuantizedWeight
+from models.decoder import Decoder
 from models.weights import Weights
 from tests.engine.client_support import ask, said, user
 from tests.models.gguf_bytes import tiny_llama
@@ -116,6 +120,43 @@ def test_too_little_memory_is_refused_with_figures(
     monkeypatch.setattr("engine.worker.loading_torch.free_memory", lambda: 2_000_000)
     monkeypatch.setattr("engine.worker.loading_torch.load_safetensors", None)
     with pytest.raises(OutOfMemory, match=r"weights.*KV.*compute.*2\.0 MB are free"):
+        load(Load(str(folder), OWN), go_on)
+
+
+def test_what_the_decoder_made_anew_is_not_held_twice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels want some matrices as one: those that were read are gone before the pools come."""
+    read: list[weakref.ref[torch.Tensor]] = []
+
+    def noted(job: Any, progress: Any) -> Weights:
+        found = weights_of(job, progress)
+        assert isinstance(found.layers[0].q, torch.Tensor)
+        read.append(weakref.ref(found.layers[0].q))
+        return found
+
+    def joining(config: Any, weights: Weights, *rest: Any) -> Decoder:
+        return Decoder(config, copy.deepcopy(weights), *rest)
+
+    def backend(*given: Any) -> TorchPagedBackend:
+        assert read[0]() is None
+        return TorchPagedBackend(*given)
+
+    weights_of = loading_torch._weights
+    monkeypatch.setattr(loading_torch, "_weights", noted)
+    monkeypatch.setattr(loading_torch, "Decoder", joining)
+    monkeypatch.setattr(loading_torch, "TorchPagedBackend", backend)
+    load(Load(str(folder), OWN), go_on).close()
+
+
+def test_memory_that_a_decoder_lacks_is_told_as_such(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> NoReturn:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1 GiB.\nmore")
+
+    monkeypatch.setattr(loading_torch, "Decoder", full)
+    with pytest.raises(OutOfMemory, match=r"CUDA out of memory. Tried to allocate 1 GiB. Use"):
         load(Load(str(folder), OWN), go_on)
 
 
