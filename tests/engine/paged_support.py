@@ -26,8 +26,17 @@ def prompt(count: int, seed: int = 0) -> tuple[int, ...]:
 
 def poison(backend: TorchPagedBackend) -> None:
     """Overwrite everything that no sequence holds, the sentinel too."""
-    for pool, allocator in zip(backend._pools, backend._tables.allocators, strict=True):
-        fill_blocks(pool, [0, *allocator.free_blocks], POISON)
+    poison_blocks(backend, free_blocks(backend))
+
+
+def free_blocks(backend: TorchPagedBackend) -> list[list[int]]:
+    """Of each pool, with the sentinel."""
+    return [[0, *allocator.free_blocks] for allocator in backend._tables.allocators]
+
+
+def poison_blocks(backend: TorchPagedBackend, blocks: Sequence[Sequence[int]]) -> None:
+    for pool, of_pool in zip(backend._pools, blocks, strict=True):
+        fill_blocks(pool, of_pool, POISON)
 
 
 def check(backend: TorchPagedBackend) -> None:

@@ -5,22 +5,20 @@ and what a pass has chosen stays readable while the next one writes.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+import random
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from engine.backends.base import CHOSEN, Choice, ChosenScores, Row
 from engine.backends.torch_paged.backend import TorchPagedBackend
-from engine.backends.torch_paged.download import Arrival, Download
-from engine.backends.torch_paged.recorded_passes import RecordedPasses
 from engine.config import EngineConfig
 from engine.request import Request, Sampling
 from tests.engine.engine_runs import GREEDY, ask
-from tests.engine.late_device import LateDevice
-from tests.engine.paged_support import PagedRig, feed, prompt
+from tests.engine.late_device import LateDevice, run_all_on, run_on
+from tests.engine.paged_support import PagedRig, feed, free_blocks, poison_blocks, prompt
 from tests.engine.tiny_decoders import WINDOWS, paged_backend
 
 kinds = pytest.mark.parametrize("kind", WINDOWS)
@@ -96,6 +94,69 @@ def test_the_backend_chooses_as_the_sampler_does() -> None:
     assert len(cuts) <= 1
 
 
+class Asked:
+    """Questions of a few conversations that come, go on from one another and are cancelled."""
+
+    def __init__(self, rig: PagedRig, chance: random.Random) -> None:
+        self.rig, self._chance = rig, chance
+        self.all: list[Request] = []
+        self._said: dict[str, tuple[int, ...]] = {}
+
+    def one(self) -> None:
+        """It begins with all or a part of what its conversation has, or with another's."""
+        chance = self._chance
+        said = self._said.get(chance.choice("abc"), prompt(12))
+        kept = said[: len(said) - chance.choice([0, 0, 1, 5])]
+        ids = (*kept, *prompt(chance.randrange(1, 8), chance.randrange(99)))[:90]
+        sampling = chance.choice([GREEDY, WARM, MIXED])
+        name, conversation = f"{len(self.all)}", chance.choice("abc")
+        request = ask(
+            name, ids, chance.randrange(1, 20), sampling=sampling, conversation=conversation
+        )
+        self.all.append(request)
+        self._said[conversation] = ids
+        self.rig.engine.submit(request)
+
+    def act(self) -> None:
+        engine, chosen = self.rig.engine, self._chance.random()
+        if chosen < 0.25:
+            self.one()
+        elif chosen < 0.32 and self.all:
+            engine.cancel(self._chance.choice(self.all[-3:]).request_id)
+        elif chosen < 0.35:
+            engine.drop(self._chance.choice("abc"))
+        elif chosen < 0.4:
+            engine.export(self._chance.choice("abc"))
+
+
+@kinds
+def test_whatever_happens_beside_a_late_device_answers_are_the_same(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Free blocks become NaN as soon as they are free: behind what was told before."""
+    chance, backend = random.Random(kind), recorded(kind, ctx=128, max_sequences=4)
+    device = LateDevice(chance)
+    run_all_on(device, backend, monkeypatch)
+    rig = PagedRig(backend, EngineConfig(speculate=False))
+    asked = Asked(rig, chance)
+    asked.one()
+    for _ in range(30):
+        asked.act()
+        rig.events += rig.engine.step()
+        backend.validate()
+        device.tell(functools.partial(poison_blocks, backend, free_blocks(backend)))
+    while rig.engine.busy:
+        rig.events += rig.engine.step()
+    plain = paged_backend(kind)
+    for request in asked.all:
+        found = rig.result(request.request_id)
+        cold = PagedRig(plain, EngineConfig(speculate=False, cache_bytes=0))
+        wanted = cold.run(dataclasses.replace(request, conversation=""))[0].token_ids
+        if found.finish_reason == "cancelled":
+            wanted = wanted[: len(found.token_ids)]
+        assert found.token_ids == wanted
+
+
 # ---- one pass behind another
 
 
@@ -123,7 +184,7 @@ def test_a_row_that_follows_scores_as_one_with_the_id(kind: str) -> None:
 def test_what_was_chosen_stays_readable_while_the_next_pass_writes() -> None:
     """The device is slow: it does both passes before anybody looks."""
     device, backend, plain = LateDevice(), recorded(), recorded()
-    late(device, backend)
+    run_on(device, backend)
     for one in (backend, plain):
         one.forward([Row(0, 0, prompt(10), True)])
     device.finish()
@@ -137,36 +198,6 @@ def test_what_was_chosen_stays_readable_while_the_next_pass_writes() -> None:
     assert first.chosen(0) == wanted.ids[0]
     after = plain.forward([decode(0, 11, int(wanted.ids[0]))])
     assert second.candidates(0, 5).ids.tolist() == after.candidates(0, 5).ids.tolist()
-
-
-def late(device: LateDevice, backend: TorchPagedBackend) -> None:
-    """Let `backend` run on a device that does what it is told when somebody waits."""
-    assert backend._recorded is not None
-    place = backend.settings.ctx, backend._recorded.kinds, backend.settings.vocab_size
-    parts = backend._decoder, backend._pools, backend._tables.spans
-    runner, upload = device.runner(torch.device("cpu")), device.upload()
-    backend._recorded = RecordedPasses(*parts, *place, torch.device("cpu"), runner, upload)
-    assert backend._recorded.record(lambda done, total: True)
-    device.finish()
-
-    class LateDownload(Download):
-        def start(self, *tensors: torch.Tensor) -> Arrival:
-            self._turn = 1 - self._turn
-            host, parts, first = self._hosts[self._turn], [], 0
-            for tensor in tensors:
-                parts.append(host[first : first + tensor.numel()].view(tensor.shape))
-                first += tensor.numel()
-            device.told.append(copies(parts, tensors))
-            return Arrival(tuple(parts), device.finish)
-
-    rows = backend.settings.max_sequences + backend.settings.spare
-    backend._download = LateDownload(rows, backend._chooser.count + 2, torch.device("cpu"))
-
-
-def copies(
-    parts: list[torch.Tensor], tensors: tuple[torch.Tensor, ...]
-) -> Callable[[], list[torch.Tensor]]:
-    return lambda: [part.copy_(tensor) for part, tensor in zip(parts, tensors, strict=True)]
 
 
 def test_whole_rows_of_an_overtaken_pass_are_refused() -> None:
