@@ -22,7 +22,7 @@ from app.knowledge.process_end import ending
 
 COMMAND = (sys.executable, "-P", "-m", "app.knowledge.changes_child")
 """-P: a folder named `app` where the person stands is not ours."""
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 """How often it is looked whether the folders are still the same ones."""
 RENEW_SECONDS = 300.0
 """Watching begins anew that often: the system leaves things out when too much happens at once, and
