@@ -20,6 +20,8 @@ from app.widgets import words
 
 MOST = 200
 """Files listed at once; typing finds the others."""
+LONG_NAME = 32
+"""Columns."""
 
 
 class FilesPage(Page[None]):
@@ -94,12 +96,15 @@ class FilesPage(Page[None]):
 
 
 def file_words(file: FileState) -> Content:
-    """Name and state, notices below."""
+    """Name and state, below it where the name is long; then notices."""
     is_indexed = file.state == INDEXED
     fact = words.plural(file.chunks, "passage") if is_indexed else file.state
+    name = single_line(file.name, 200)
+    # Behind a long name it would be cut off.
+    gap = "  " if Content(name).cell_length <= LONG_NAME else "\n    "
     parts: list[tuple[str, str]] = [
-        (single_line(file.name, 200), "" if is_indexed else "bold"),
-        (f"  {single_line(fact, 100)}", "$faint" if is_indexed else "$warning"),
+        (name, "" if is_indexed else "bold"),
+        (f"{gap}{single_line(fact, 100)}", "$faint" if is_indexed else "$warning"),
     ]
     parts += [(f"\n    {single_line(notice, 100)}", "$faint") for notice in file.notices[:3]]
     return Content.assemble(*parts)

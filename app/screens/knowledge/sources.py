@@ -102,9 +102,10 @@ def passage_words(number: int, passage: Passage, is_doubtful: bool) -> Content:
         (mark, "$accent"),
         (single_line(passage.place, 200), "bold"),
     ]
-    if is_doubtful:
-        parts.append((f" · {UNSUPPORTED}", "$warning"))
     if passage.reason and passage.score:
         parts.append((f"  {single_line(passage.reason, 60)}", "$faint"))
+    if is_doubtful:
+        # Behind a long name it would be cut off.
+        parts.append((f"\n    {UNSUPPORTED}", "$warning"))
     parts.append((f"\n    {single_line(passage.text[: 2 * PREVIEW], PREVIEW)}", "$faint"))
     return Content.assemble(*parts)

@@ -19,9 +19,9 @@ from app.knowledge.sources import Citation, Sources
 from app.knowledge.states import SyncProgress
 from app.messages import BaseAdvanced, BasesNamed
 from app.screens.knowledge.bases import BaseRow, BasesPage
-from app.screens.knowledge.files import FilesPage
+from app.screens.knowledge.files import FilesPage, file_words
 from app.screens.knowledge.source import SourcePage
-from app.screens.knowledge.sources import SourcesPage
+from app.screens.knowledge.sources import SourcesPage, passage_words
 from app.screens.page import AskPage, ChoosePage, ConfirmPage
 from app.slash import completions
 from app.widgets.path_suggester import suggestion
@@ -476,6 +476,16 @@ async def test_files_that_were_not_indexed_come_first_and_typing_finds_others(
         await it.until(lambda: "101 files more" in it.text())
         await it.pilot.press("2", "9", "9")
         await it.until(lambda: "n299.md" in it.text() and "scan.pdf" not in it.text())
+
+
+def test_behind_a_long_name_nothing_that_matters_is_cut_off() -> None:
+    name = "文" * 30 + ".pdf"
+    assert file_words(file_state(name, "encrypted", 0)).plain.splitlines() == [
+        name,
+        "    encrypted",
+    ]
+    shown = passage_words(1, lease(name), is_doubtful=True).plain.splitlines()
+    assert f"    {UNSUPPORTED}" in shown
 
 
 class FakeEmbedder:
