@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message as TextualMessage
 
+from app.store.draft import KeptDraft
+
 if (
     TYPE_CHECKING
 ):  # the session brings the database and the engine's client: not before the first paint
@@ -33,7 +35,7 @@ class ChatView:
     """Root to current leaf."""
     siblings: dict[int, tuple[int, ...]] = field(default_factory=dict)
     """Message id to all ids of its branch point, itself included; only where there are several."""
-    draft: str = ""
+    draft: KeptDraft = field(default_factory=KeptDraft)
 
 
 @dataclass
@@ -284,7 +286,7 @@ class OlderWanted(TextualMessage):
 class DraftRestored(TextualMessage):
     """A draft from the store, or a message that could not be sent."""
 
-    text: str
+    draft: KeptDraft
 
 
 @dataclass

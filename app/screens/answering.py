@@ -13,6 +13,7 @@ from app import messages as m
 from app.sanitize import single_line
 from app.screens.run import Kind, Run, pump
 from app.store.conversation import AnswerInfo
+from app.store.draft import KeptDraft, draft_of
 from app.widgets.answer import AnswerTurn, problem_words
 from engine.events import Delta, ErrorInfo, Failed, PromptProgress, Started
 
@@ -47,14 +48,19 @@ class Answering:
         screen = self.screen
         self._apart = (written, attached)
         if self.run is not None:
-            self.restore(text)
+            self.restore(text, attached)
             screen.tell(f"An answer is being written. {screen.key('chat.stop')} stops it.")
         elif screen.loaded is None or screen.session is None:
-            self._wait_for_model(text)
+            self._wait_for_model(text, attached)
         else:
             chat_id = screen.chat.id if screen.chat else None
             question, options = self._asked(text, written, attached)
-            self._begin("send", text, lambda session: session.send(chat_id, question, options))
+            self._begin(
+                "send",
+                text,
+                lambda session: session.send(chat_id, question, options),
+                attached,
+            )
 
     def send_pending(self) -> None:
         """The model is ready."""
@@ -81,7 +87,10 @@ class Answering:
     ) -> bool:
         question, options = self._asked(text, written, attached)
         begun = self._begin_on(
-            "edit", text, lambda session: session.edit(user_message_id, question, options)
+            "edit",
+            text,
+            lambda session: session.edit(user_message_id, question, options),
+            attached,
         )
         if begun and self.run is not None:
             self.run.edited = user_message_id
@@ -109,7 +118,11 @@ class Answering:
         self._begin_on("continue", "", lambda session: session.continue_answer(message_id))
 
     def _begin_on(
-        self, kind: Kind, text: str, start: Callable[[Session], Iterator[SessionEvent]]
+        self,
+        kind: Kind,
+        text: str,
+        start: Callable[[Session], Iterator[SessionEvent]],
+        attached: tuple[Attachment, ...] = (),
     ) -> bool:
         """Begins where no waiting is possible; says why not."""
         screen = self.screen
@@ -119,21 +132,26 @@ class Answering:
         if screen.loaded is None:
             screen.tell(f"No model is loaded. {screen.key('chat.models')} chooses one.")
             return False
-        self._begin(kind, text, start)
+        self._begin(kind, text, start, attached)
         return True
 
     def _begin(
-        self, kind: Kind, text: str, start: Callable[[Session], Iterator[SessionEvent]]
+        self,
+        kind: Kind,
+        text: str,
+        start: Callable[[Session], Iterator[SessionEvent]],
+        attached: tuple[Attachment, ...] = (),
     ) -> None:
         screen = self.screen
         session = screen.session
         assert session is not None
-        run = Run(kind, session, text, chat_id=screen.chat.id if screen.chat else None)
+        chat_id = screen.chat.id if screen.chat else None
+        run = Run(kind, session, text, attached, chat_id=chat_id)
         self.run = run
         # A full collection looks at every object of the program, 40 ms with the screen standing
         # still; while words stream it has to look at what came with them only.
         gc.freeze()
-        screen.chats.save_draft("")
+        screen.chats.save_draft(KeptDraft())
         screen.overlays.hide_page()
         screen.run_worker(
             lambda: pump(run, start(session), screen.post_message),
@@ -144,10 +162,10 @@ class Answering:
         screen.bars.show_footer()
         screen.new_lines.watch_live(True)
 
-    def _wait_for_model(self, text: str) -> None:
+    def _wait_for_model(self, text: str, attached: tuple[Attachment, ...]) -> None:
         screen = self.screen
         if not screen.loader.is_running:
-            self.restore(text)
+            self.restore(text, attached)
             screen.tell(f"No model is loaded. {screen.key('chat.models')} chooses one.")
             return
         self.pending = text
@@ -159,7 +177,7 @@ class Answering:
     def stop(self) -> bool:
         """Escape; whether there was anything to stop."""
         if self.pending is not None:
-            self.restore(self.pending)
+            self.restore(self.pending, self._apart[1])
             self.pending = None
             self.screen.draft.show_mode()
             return True
@@ -169,10 +187,10 @@ class Answering:
         self.screen.work.in_thread(lambda: run.session.cancel(run.chat_id), "cancel")
         return True
 
-    def restore(self, text: str) -> None:
+    def restore(self, text: str, attached: tuple[Attachment, ...] = ()) -> None:
         """A message that was not stored is a draft again: kept and counted."""
         if text and not self.screen.prompt.text:
-            self.screen.prompt.set_draft(text)
+            self.screen.prompt.set_draft(draft_of(text, attached))
             self.screen.post_message(m.DraftChanged(text))
 
     def _give_back(self, run: Run) -> None:
@@ -181,7 +199,7 @@ class Answering:
         if run.edited is not None and not screen.prompt.text:
             screen.acts.editing = run.edited
             screen.draft.show_mode()
-        self.restore(run.text)
+        self.restore(run.text, run.attached)
 
     # ---- while it runs
 
@@ -299,7 +317,7 @@ class Answering:
         screen.bars.show_footer()
         screen.new_lines.watch_live(False)
         if run is not None and not run.is_stored and not run.has_failed:
-            self.restore(run.text)
+            self.restore(run.text, run.attached)
 
     async def resume_view(self) -> None:
         """The running answer's chat was opened again: what has arrived is shown."""

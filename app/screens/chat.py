@@ -34,6 +34,7 @@ from app.screens.titles import Titles
 from app.screens.turn_acts import TurnActs
 from app.screens.work import Work
 from app.slash import Line, parse, unescape
+from app.store.draft import KeptDraft, draft_from
 from app.widgets.answer_text import AnswerText
 from app.widgets.bars import Completions, Footer, LoadBar, TitleBar, UndoBar
 from app.widgets.new_lines import NewLines
@@ -193,7 +194,7 @@ class ChatScreen(Screen[None]):
 
     @on(m.DraftChanged)
     def _changed(self, event: m.DraftChanged) -> None:
-        self.chats.save_draft(event.text)
+        self.chats.save_draft(self.prompt.draft)
         self.draft.count(event.text)
 
     @on(m.DraftCounted)
@@ -212,7 +213,7 @@ class ChatScreen(Screen[None]):
     def _last_wanted(self) -> None:
         question = self.transcript.last_question
         if question is not None:
-            self.prompt.set_draft(question.message.text)
+            self.prompt.set_draft(draft_from(question.message))
 
     # ---- actions, thin: the work is in the modules beside
 
@@ -277,7 +278,7 @@ class ChatScreen(Screen[None]):
     def run_slash(self, name: str, argument: str) -> None:
         """From the palette: a command that needs an argument is put into the prompt."""
         if argument and not argument.startswith("["):
-            self.prompt.set_draft(f"/{name} ")
+            self.prompt.set_draft(KeptDraft(f"/{name} "))
             self.prompt.focus()
         else:
             self.commands.run(Line(name, ""))
@@ -404,4 +405,4 @@ class ChatScreen(Screen[None]):
     @on(m.DraftRestored)
     def _draft_restored(self, event: m.DraftRestored) -> None:
         if not self.prompt.text:
-            self.prompt.set_draft(event.text)
+            self.prompt.set_draft(event.draft)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
     from app.session import Session
     from app.store.conversation import Chat
+    from app.store.draft import KeptDraft
 
 STALE_DELETES_S = 15.0
 """Deletions left by a program that died are finished this long after the start: another program may
@@ -177,7 +178,7 @@ class ChatList:
             screen.knowledge.follow(view.path)
             screen.acts.leave_edit()
             screen.prompt.set_draft(view.draft)
-            screen.draft.count(view.draft)
+            screen.draft.count(view.draft.text)
         screen.bars.show_title()
         screen.draft.show_used()
         self.mark()
@@ -224,14 +225,14 @@ class ChatList:
 
     # ---- drafts
 
-    def save_draft(self, text: str) -> None:
+    def save_draft(self, draft: KeptDraft) -> None:
         session, chat = self.screen.session, self.screen.chat
         chat_id = chat.id if chat else None
         if session is not None and self.screen.acts.editing is None:
-            self.screen.work.in_store(lambda: session.history.save_draft(chat_id, text))
+            self.screen.work.in_store(lambda: session.history.save_draft(chat_id, draft))
 
     def _keep_draft(self) -> None:
-        self.save_draft(self.screen.prompt.whole)
+        self.save_draft(self.screen.prompt.draft)
 
     # ---- deleting
 

@@ -19,6 +19,7 @@ from app.sanitize import clean
 from app.screens.details import turn_lines
 from app.screens.help import help_page
 from app.screens.page import ConfirmPage, Line, LinesPage
+from app.store.draft import draft_of
 from app.widgets.answer import problem_words
 from app.widgets.bars import model_words
 from app.widgets.turn import Turn
@@ -141,9 +142,10 @@ class Overlays:
         if command is None:
             screen.tell("Set $EDITOR to the program that you write with.")
             return
+        _, attached = screen.prompt.pastes.apart(screen.prompt.text)
         text = self._run_editor(command, screen.prompt.whole)
         if text is not None:
-            screen.prompt.set_draft(text.rstrip("\n"))
+            screen.prompt.set_draft(draft_of(text.rstrip("\n"), attached))
         screen.refresh()
 
     def _run_editor(self, command: list[str], draft: str) -> str | None:

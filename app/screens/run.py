@@ -18,6 +18,7 @@ from app.screens.reader import read_begun
 from engine.events import Delta, Started
 
 if TYPE_CHECKING:
+    from app.attached import Attachment
     from app.session import Session, SessionEvent
 
 Kind = Literal["send", "edit", "regenerate", "continue"]
@@ -34,6 +35,8 @@ class Run:
     session: Session
     text: str
     """What the person sent; comes back into the prompt when it could not be stored."""
+    attached: tuple[Attachment, ...] = ()
+    """What of it was pasted or attached."""
     edited: int | None = None
     """The question that `text` is a new version of."""
     chat_id: int | None = None

@@ -12,6 +12,7 @@ from app.screens.reader import export_text, read_chat
 from app.screens.turn_acts import code_blocks
 from app.slash import BY_NAME, describe_unknown
 from app.slash import Line as Typed
+from app.store.draft import KeptDraft
 from app.widgets import words
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class SlashCommands:
             lines: list[Line] = [("system prompt", system or "none")]
             screen.overlays.show_lines("system prompt", lines)
             return
-        screen.chats.save_draft("")
+        screen.chats.save_draft(KeptDraft())
         screen.work.in_store(
             lambda: m.ChatOpened(read_chat(session, session.new_chat(argument).id))
         )

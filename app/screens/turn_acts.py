@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from app import clipboard
 from app import messages as m
 from app.screens.page import ConfirmPage
+from app.store.draft import KeptDraft, draft_of
 from app.widgets.answer import AnswerTurn
 from app.widgets.turn import Turn
 
@@ -77,9 +78,9 @@ class TurnActs:
         question = turns[place].message
         if question.role != "user":
             return
-        self.screen.chats.save_draft(self.screen.prompt.whole)
+        self.screen.chats.save_draft(self.screen.prompt.draft)
         self.editing = question.id
-        self.screen.prompt.set_draft(question.text)
+        self.screen.prompt.set_draft(KeptDraft(question.text))
         self.screen.prompt.focus()
         self.screen.draft.show_mode()
         self.screen.bars.show_footer()
@@ -100,7 +101,7 @@ class TurnActs:
             self.editing = None
             self.screen.draft.show_mode()
         else:
-            self.screen.prompt.set_draft(event.text)
+            self.screen.prompt.set_draft(draft_of(event.text, event.attached))
 
     def branch(self, message_id: int, step: int) -> None:
         """Shows the sibling to the left or right."""

@@ -27,6 +27,7 @@ from app.store.conversation import (
     TitleSource,
 )
 from app.store.database import Database
+from app.store.draft import KeptDraft, Pasted
 from app.store.opening import drop_backups, open_database, open_in_memory
 from app.store.rows import (
     CHAT_COLUMNS,
@@ -36,6 +37,7 @@ from app.store.rows import (
     pack_ids,
     pack_info,
     summary_from,
+    unpack,
 )
 from app.store.text import storable
 from app.store.titles import title_from
@@ -351,20 +353,23 @@ class History:
 
     # ---- drafts
 
-    def draft(self, chat_id: int | None) -> str:
-        """What was typed and not sent; None: in the chat that does not exist yet."""
+    def draft(self, chat_id: int | None) -> KeptDraft:
+        """What was written and not sent; None: in the chat that does not exist yet."""
         with self._database.read() as connection:
             row = connection.execute(
-                "SELECT text FROM drafts WHERE chat_id = ?", (chat_id or 0,)
+                "SELECT text, pasted FROM drafts WHERE chat_id = ?", (chat_id or 0,)
             ).fetchone()
-            return "" if row is None else str(row[0])
+        if row is None:
+            return KeptDraft()
+        return KeptDraft(str(row[0]), unpack(row[1], tuple[Pasted, ...]) or ())
 
-    def save_draft(self, chat_id: int | None, text: str) -> None:
+    def save_draft(self, chat_id: int | None, draft: KeptDraft) -> None:
         with self._database.write() as connection:
-            if text:
+            if draft.text:
                 connection.execute(
-                    "INSERT OR REPLACE INTO drafts (chat_id, text, updated) VALUES (?, ?, ?)",
-                    (chat_id or 0, storable(text), self._clock()),
+                    "INSERT OR REPLACE INTO drafts (chat_id, text, updated, pasted) "
+                    "VALUES (?, ?, ?, ?)",
+                    (chat_id or 0, storable(draft.text), self._clock(), pack(draft.pasted)),
                 )
             else:
                 connection.execute("DELETE FROM drafts WHERE chat_id = ?", (chat_id or 0,))

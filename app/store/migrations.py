@@ -91,7 +91,12 @@ def documents(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE messages ADD COLUMN cited TEXT")
 
 
-STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_shape, documents)
+def pasted(connection: sqlite3.Connection) -> None:
+    """Drafts keep what of them was pasted, as JSON."""
+    connection.execute("ALTER TABLE drafts ADD COLUMN pasted TEXT")
+
+
+STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_shape, documents, pasted)
 
 
 def version_of(connection: sqlite3.Connection) -> int:

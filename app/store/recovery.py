@@ -33,11 +33,12 @@ MESSAGE: tuple[Kind, ...] = (
 )  # fmt: skip
 FIRST_MESSAGE = MESSAGE[:11]
 """As the first shape had it; rows stay so until they are written again."""
-DRAFT: tuple[Kind, ...] = ((NONE,), (TEXT,), NUMBER)
+DRAFT: tuple[Kind, ...] = ((NONE,), (TEXT,), NUMBER, (NONE, TEXT))
+FIRST_DRAFT = DRAFT[:3]
 
 INSERT_CHAT = "INSERT INTO chats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_MESSAGE = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-INSERT_DRAFT = "INSERT INTO drafts VALUES (?, ?, ?)"
+INSERT_DRAFT = "INSERT INTO drafts VALUES (?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ def collect(pages: Pages) -> Found:
             (FIRST_MESSAGE, is_message, found.messages),
             (CHAT, is_chat, found.chats),
             (DRAFT, always, found.drafts),
+            (FIRST_DRAFT, always, found.drafts),
         ):
             if fits(row.values, shape) and is_ours(row.values):
                 rows[row.rowid] = values_of(row)
@@ -115,10 +117,12 @@ def sane(one: Value) -> Value:
 
 def mend(found: Found) -> None:
     """Afterwards every message has its chat, every parent exists, every chat stands at one of its
-    leaves.
+    leaves, and every row has all columns.
     """
     for message in found.messages.values():
         mend_message(message, found)
+    for draft in found.drafts.values():
+        draft += [None] * (len(DRAFT) - len(draft))
     for chat_id in {message[1] for message in found.messages.values()} - found.chats.keys():
         found.chats[chat_id] = new_chat(chat_id, found.messages)
     for chat in found.chats.values():

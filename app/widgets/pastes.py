@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, replace
 
 from app.attached import Attachment
+from app.sanitize import clean
+from app.store.draft import KeptDraft, Pasted
 from app.widgets import words
 
 FOLD_LINES = 12
@@ -23,6 +25,11 @@ def normal_lines(text: str) -> str:
 
 def is_big(text: str) -> bool:
     return len(text) > FOLD_CHARACTERS or text.count("\n") >= FOLD_LINES
+
+
+def is_huge(text: str) -> bool:
+    """A draft too long to stand in the prompt as text."""
+    return len(text) > SHOWN_CHARACTERS // 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,36 @@ class Pastes:
 
         written = LABEL.sub(taken, draft)
         return written.strip(), tuple(held)
+
+    def fold_draft(self, draft: KeptDraft) -> str:
+        """A draft as it stands in the prompt: its pastes are labels again, and so is what is too
+        long to be shown. They take the place of what was there.
+        """
+        self.clear()
+        pieces, position = [], 0
+        for one in draft.pasted:
+            text = draft.text[one.start : one.end]
+            head = Attachment(one.name, "").labelled
+            pieces.append(self._shown(draft.text[position : one.start]))
+            pieces.append(self.fold(text.removeprefix(head), one.name))
+            position = one.end
+        pieces.append(self._shown(draft.text[position:]))
+        return "".join(pieces)
+
+    def _shown(self, written: str) -> str:
+        return self.fold(written, is_own=True) if is_huge(written) else clean(written)
+
+    def draft(self, shown: str) -> KeptDraft:
+        """What stands in the prompt as a draft to be kept."""
+        text, pasted, position = "", [], 0
+        for match in LABEL.finditer(shown):
+            text += shown[position : match.start()]
+            start, position = len(text), match.end()
+            text += self.get(match.group()) or match.group()
+            paste = self._by_label.get(match.group())
+            if paste is not None and not paste.is_own:
+                pasted.append(Pasted(start, len(text), paste.name))
+        return KeptDraft(text + shown[position:], tuple(pasted))
 
     def label_at(self, line: str, column: int) -> tuple[int, int] | None:
         """Start and end of the label that column touches; None where there is none."""

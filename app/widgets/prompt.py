@@ -23,6 +23,7 @@ from app.messages import (
 )
 from app.sanitize import clean, single_line
 from app.slash import completions
+from app.store.draft import KeptDraft
 from app.widgets.graphemes import last_length
 from app.widgets.pastes import SHOWN_CHARACTERS, Pastes, is_big, normal_lines
 
@@ -77,10 +78,14 @@ class Prompt(TextArea):
         """What would be sent."""
         return self.pastes.whole(self.text)
 
-    def set_draft(self, text: str) -> None:
-        """Another draft; a long one is folded."""
-        self.pastes.clear()
-        self.load_text(self.pastes.fold(text, is_own=True) if is_huge(text) else clean(text))
+    @property
+    def draft(self) -> KeptDraft:
+        """What is to be kept."""
+        return self.pastes.draft(self.text)
+
+    def set_draft(self, draft: KeptDraft) -> None:
+        """Another draft; pastes and long texts are folded."""
+        self.load_text(self.pastes.fold_draft(draft))
         self.move_cursor(self.document.end)
         self._told = self.text
 
@@ -254,8 +259,3 @@ class Prompt(TextArea):
         if self.text != self._told:
             self._told = self.text
             self.post_message(DraftChanged(self.whole))
-
-
-def is_huge(text: str) -> bool:
-    """A draft too long to stand in the prompt as text."""
-    return len(text) > SHOWN_CHARACTERS // 4

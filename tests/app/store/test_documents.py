@@ -13,6 +13,7 @@ from app.knowledge.sources import Citation, Sources
 from app.paths import Paths
 from app.store import migrations
 from app.store.database import connect, prepare, truncate_log
+from app.store.draft import KeptDraft, Pasted
 from app.store.history import History
 from app.store.rows import Cited
 from tests.app.store.conftest import OpenHistory
@@ -82,6 +83,7 @@ def first_shape(paths: Paths) -> Paths:
         "INSERT INTO messages VALUES (?, 1, ?, ?, 'complete', 3.0, '', NULL, ?, '', NULL)",
         [(1, None, "user", "Old question"), (2, 1, "assistant", "Old answer")],
     )
+    connection.execute("INSERT INTO drafts VALUES (1, 'Old draft', 3.0)")
     truncate_log(connection)
     connection.close()
     return paths
@@ -107,6 +109,8 @@ def test_rows_of_both_shapes_are_recovered(first_shape: Paths, open_history: Ope
     history = open_history()
     question = history.add_user(1, 2, "New")
     history.set_sources(question.id, sources())
+    new = KeptDraft("New draft", (Pasted(0, 3),))
+    history.save_draft(None, new)
     history.close()
     data = bytearray(first_shape.database.read_bytes())
     data[16:18] = b"\0\0"
@@ -115,3 +119,4 @@ def test_rows_of_both_shapes_are_recovered(first_shape: Paths, open_history: Ope
     again = open_history()
     assert [one.text for one in again.path(1)] == ["Old question", "Old answer", "New"]
     assert again.message(question.id).sources == sources()
+    assert (again.draft(1), again.draft(None)) == (KeptDraft("Old draft"), new)

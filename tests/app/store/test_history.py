@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.errors import NotFound
 from app.store.conversation import AnswerInfo, Message
+from app.store.draft import KeptDraft, Pasted
 from app.store.history import History
 from app.store.rows import pack_ids, unpack_ids
 from app.store.titles import title_from
@@ -109,7 +110,7 @@ def test_any_text_is_kept_apart_from_what_utf8_cannot_hold(text: str) -> None:
     history = History.in_memory()
     chat = history.new_chat(system=text, title=text)
     message = history.add_user(chat.id, None, text)
-    history.save_draft(chat.id, text)
+    history.save_draft(chat.id, KeptDraft(text))
     history.chats(text)
     kept = text.encode("utf-8", "replace").decode().replace("?", "")
     assert message.text.replace("\ufffd", "").replace("?", "") == kept.replace("\ufffd", "")
@@ -332,14 +333,16 @@ def test_a_deleted_chat_is_nowhere_until_it_is_brought_back(history: History) ->
 def test_drafts_are_kept_for_each_chat_and_for_the_next_one(open_history: OpenHistory) -> None:
     history = open_history()
     chat = history.new_chat().id
-    history.save_draft(chat, "half a")
-    history.save_draft(chat, "half a thought")
-    history.save_draft(None, "new")
+    thought = KeptDraft("half a thought", (Pasted(5, 6), Pasted(7, 14, "a.txt")))
+    history.save_draft(chat, KeptDraft("half a"))
+    history.save_draft(chat, thought)
+    history.save_draft(None, KeptDraft("new"))
     history.close()
     again = open_history()
-    assert (again.draft(chat), again.draft(None), again.draft(99)) == ("half a thought", "new", "")
-    again.save_draft(chat, "")
-    assert again.draft(chat) == ""
+    assert again.draft(chat) == thought
+    assert (again.draft(None), again.draft(99)) == (KeptDraft("new"), KeptDraft())
+    again.save_draft(chat, KeptDraft())
+    assert again.draft(chat) == KeptDraft()
 
 
 def test_threads_may_share_one_history(history: History) -> None:

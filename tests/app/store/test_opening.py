@@ -17,6 +17,7 @@ import pytest
 from app.errors import Busy, DiskFull, StorageError
 from app.paths import Paths
 from app.store import migrations, opening
+from app.store.draft import KeptDraft
 from app.store.history import History
 from app.store.locks import conversation_lock, folder_lock
 from tests.app.store.conftest import OpenHistory
@@ -35,7 +36,7 @@ def fill(history: History, chats: int = 12, mark: str = "text") -> None:
             history.finish_answer(
                 answer.id, "complete", f"{mark} answer {number}.{turn} " * 300, "", tuple(range(50))
             )
-        history.save_draft(chat.id, f"draft {number}")
+        history.save_draft(chat.id, KeptDraft(f"draft {number}"))
 
 
 def everything(history: History) -> dict[str, list[str]]:
@@ -130,7 +131,7 @@ def test_a_damaged_page_costs_only_its_own_messages(
     overwrite(paths.database, (root_page(paths.database, "messages") - 1) * PAGE, b"\xaa" * PAGE)
     history = open_history()
     assert everything(history) == whole
-    assert history.draft(3) == "draft 2"
+    assert history.draft(3).text == "draft 2"
     assert history.new_chat().id == 13
     assert len(history.chats("answer")) == 12
 
@@ -430,7 +431,7 @@ def test_a_failing_migration_changes_nothing(
             open_history()
     history = open_history()
     assert everything(history) == whole
-    assert history.draft(1) == "draft 0"
+    assert history.draft(1).text == "draft 0"
 
 
 # ---- surroundings

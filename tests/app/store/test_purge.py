@@ -8,6 +8,7 @@ import pytest
 
 from app.paths import Paths
 from app.store.conversation import AnswerInfo
+from app.store.draft import KeptDraft
 from app.store.history import History
 from app.store.rows import pack_ids
 from tests.app.store.conftest import OpenHistory
@@ -37,7 +38,7 @@ def fill(history: History, marked: bool) -> int:
         history.finish_answer(
             answer.id, "complete", f"{mark}answer " * 900, f"{mark}reasoning", IDS if marked else ()
         )
-    history.save_draft(chat.id, f"{mark}draft")
+    history.save_draft(chat.id, KeptDraft(f"{mark}draft"))
     return chat.id
 
 
@@ -69,7 +70,7 @@ def test_a_purged_chat_leaves_no_trace(
     assert traces(paths.data) == []
     assert [one.id for one in history.chats()] == [filled[0]]
     assert len(history.path(filled[0])) == 2
-    assert history.draft(filled[0]) == "abcdraft"
+    assert history.draft(filled[0]).text == "abcdraft"
     history.close()
     assert traces(paths.data) == []
 
@@ -87,8 +88,8 @@ def test_a_deleted_subtree_leaves_no_trace(
 
 def test_an_overwritten_draft_leaves_no_trace(history: History, paths: Paths) -> None:
     chat = history.new_chat()
-    history.save_draft(chat.id, "zyxdraft " * 1000)
-    history.save_draft(chat.id, "")
+    history.save_draft(chat.id, KeptDraft("zyxdraft " * 1000))
+    history.save_draft(chat.id, KeptDraft())
     history.close()
     assert traces(paths.data) == []
 

@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 
+from app.attached import Attachment
+from app.messages import ChatChosen
 from app.pasting import END, START, PasteReader
+from app.store.draft import KeptDraft, draft_of
 from app.widgets.pastes import Pastes, normal_lines
 from tests.app.tui.fakes import Script, ScriptedClient
 
@@ -138,7 +141,7 @@ async def test_a_paste_while_an_answer_comes_is_a_draft_and_submits_nothing(stag
         assert [m.text for m in it.path()] == ["Go.", "First. Last."]
         draft = it.prompt.whole
         assert draft == "one\ntwo\n" + normal_lines(LINES) + "x" * 100_000
-        await it.until(lambda: it.session.history.draft(it.screen.chat.id) == draft)
+        await it.until(lambda: it.session.history.draft(it.screen.chat.id).text == draft)
 
 
 async def test_enter_while_an_answer_comes_keeps_the_draft(stage: Stage) -> None:
@@ -187,16 +190,66 @@ async def test_the_draft_of_each_chat_is_kept(stage: Stage) -> None:
     async with stage(chats=[[("Q", "A")]]) as it:
         await it.until(lambda: "Q" in it.text())
         it.prompt.insert("unsent")
-        await it.until(lambda: it.session.history.draft(None) == "unsent")
-        from app.messages import ChatChosen
-
+        await it.until(lambda: it.session.history.draft(None).text == "unsent")
         it.screen.post_message(ChatChosen(1))
         await it.until(lambda: it.screen.chat is not None)
         assert it.prompt.text == ""
         it.prompt.insert("other")
         await it.pilot.press("ctrl+n")
         await it.until(lambda: it.prompt.text == "unsent")
-        assert it.session.history.draft(1) == "other"
+        assert it.session.history.draft(1).text == "other"
+
+
+PASTED = "Obey me.\n" * 30
+
+
+@given(
+    st.lists(st.tuples(st.text("wh \n", min_size=1), st.sampled_from(["", "a.txt"])), max_size=4)
+)
+def test_a_draft_that_was_kept_is_the_draft_that_was_left(pieces: list[tuple[str, str]]) -> None:
+    before, after = Pastes(), Pastes()
+    shown = "".join(f"why {before.fold(text, name)}" for text, name in pieces) + " then"
+    kept = before.draft(shown)
+    again = after.fold_draft(kept)
+    assert kept.text == before.whole(shown) == after.whole(again)
+    assert after.apart(again) == before.apart(shown)
+    assert after.draft(again) == kept
+
+
+def test_a_draft_that_was_changed_elsewhere_keeps_the_pastes_that_stand_in_it() -> None:
+    one, two = Attachment("", PASTED), Attachment("a.txt", "Ants.")
+    whole = f"{one.labelled} and {two.labelled}"
+    ((start, end),) = [
+        (one.start, one.end) for one in draft_of(f"So {whole[9:]}", (one, two)).pasted
+    ]
+    assert f"So {whole[9:]}"[start:end] == two.labelled
+    assert draft_of("Nothing of it", (one, two)) == KeptDraft("Nothing of it")
+
+
+async def test_what_was_pasted_stays_pasted_in_a_draft_that_is_opened_again(stage: Stage) -> None:
+    client = ScriptedClient([Script(("Yes.",)), Script(("No.",))])
+    async with stage(client=client, chats=[[("Q", "A")]]) as it:
+        await it.until(lambda: "Q" in it.text())
+        it.app.post_message(events.Paste(PASTED))
+        await it.until(lambda: "tokens]" in it.prompt.text)
+        it.prompt.insert("What is that?")
+        await it.until(lambda: it.session.history.draft(None).text.endswith("What is that?"))
+        it.screen.post_message(ChatChosen(1))
+        await it.until(lambda: it.screen.chat is not None and not it.prompt.text)
+        await it.pilot.press("ctrl+n")
+        await it.until(lambda: "[pasted" in it.prompt.text)
+        assert it.prompt.whole == f"{PASTED}What is that?"
+        await it.pilot.press("enter")
+        await it.until(lambda: len(client.submits) == 1 and it.screen.answering.run is None)
+        (first,) = [one.content for one in client.submits[-1].messages]
+        assert first.startswith("Text to read, between << and >>")
+        assert first.endswith(">>\n\nWhat is that?")
+        # The last message that is brought back and sent again is no other.
+        await it.pilot.press("up")
+        await it.until(lambda: "[pasted" in it.prompt.text)
+        await it.pilot.press("enter")
+        await it.until(lambda: len(client.submits) == 2)
+        assert client.submits[-1].messages[-1].content == first
 
 
 async def test_up_in_an_empty_prompt_brings_the_last_message(stage: Stage) -> None:

@@ -75,7 +75,7 @@ async def test_a_chat_in_the_hands_of_another_process_keeps_the_draft(
             assert it.path() == before
             assert len(it.client.submits) == 1
             chat_id = it.screen.chat.id
-            await it.until(lambda: it.session.history.draft(chat_id) == "Second")
+            await it.until(lambda: it.session.history.draft(chat_id).text == "Second")
             await it.until(lambda: " 1 token · " in it.text())
         await it.pilot.press("enter")
         await it.until(lambda: len(it.path()) == 4 and it.screen.answering.run is None)
