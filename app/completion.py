@@ -38,6 +38,7 @@ def words_by_command() -> dict[str, list[str]]:
 
 
 def bash() -> str:
+    """Where it offers nothing the shell completes paths, which it knows how to quote."""
     cases = "\n".join(
         f'    {name}) words="{" ".join(words)}" ;;' for name, words in words_by_command().items()
     )
@@ -56,11 +57,15 @@ _localchat() {{
     -m|--model) words="$(localchat completion --names models 2>/dev/null)" ;;
     --chat) words="$(localchat completion --names chats 2>/dev/null)" ;;
     --kb) _localchat_names knowledge "$current"; return ;;
-    -f|--file) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    -f|--file) return ;;
     --color) words="auto always never" ;;
   esac
-  if [ "${{COMP_WORDS[1]}}" = kb ] && [ "$COMP_CWORD" -eq 3 ]; then
-    _localchat_names knowledge "$current"; return
+  if [ -z "$words" ] && [ "$COMP_CWORD" -gt 2 ] && [ "${{current#-}}" = "$current" ]; then
+    # An action stands right behind its command, here come what it acts on and paths.
+    if [ "${{COMP_WORDS[1]}}" = kb ] && [ "$COMP_CWORD" -eq 3 ]; then
+      _localchat_names knowledge "$current"
+    fi
+    return
   fi
   if [ -z "$words" ]; then
     case "${{COMP_WORDS[1]}}" in
@@ -70,9 +75,8 @@ _localchat() {{
     if [ "$COMP_CWORD" -eq 1 ]; then words="{first}"; fi
   fi
   COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [ ${{#COMPREPLY[@]}} -eq 0 ]; then COMPREPLY=($(compgen -f -- "$current")); fi
 }}
-complete -F _localchat localchat
+complete -o default -F _localchat localchat
 """
 
 

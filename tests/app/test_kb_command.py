@@ -369,12 +369,15 @@ def test_the_bash_completion_knows_names_with_blanks(capsys: Any, tmp_path: Path
         f'source "{script}"; localchat() {{ printf "work\\nmy papers\\n"; }}; '
         "COMP_WORDS=(localchat kb sync m); COMP_CWORD=3; _localchat; "
         'echo "${COMPREPLY[@]}"; COMP_WORDS=(localchat ask --kb ""); COMP_CWORD=3; _localchat; '
+        'echo "${COMPREPLY[@]}"; COMP_WORDS=(localchat kb add work s); COMP_CWORD=4; _localchat; '
+        'echo "${COMPREPLY[@]}"; COMP_WORDS=(localchat kb status --f); COMP_CWORD=3; _localchat; '
         'echo "${COMPREPLY[@]}"'
     )
     done = subprocess.run(
         ["bash", "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout.splitlines() == ["my\\ papers", "work my\\ papers"]
+    # Nothing for a folder: the shell offers paths there.
+    assert done.stdout.splitlines() == ["my\\ papers", "work my\\ papers", "", "--files"]
 
 
 def test_progress_fits_and_never_counts_beyond_its_end() -> None:
