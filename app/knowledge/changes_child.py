@@ -70,12 +70,13 @@ def looks(job: Job) -> Iterator[bool]:
     """
     from watchfiles import watch
 
-    roots = [os.path.realpath(folder) for folder in job.folders if os.path.exists(folder)]
+    roots = [os.path.realpath(folder) for folder in job.folders]
     stamps, is_told = [stamp(root) for root in roots], False
+    watched = roots if TELLS_OF_TREES else folders_below(roots, job.ours)
     end = time.monotonic() + job.renew_s
     ours = tuple(folder + os.sep for folder in job.ours)
     for changes in watch(
-        *(roots if TELLS_OF_TREES else folders_below(roots, job.ours)),
+        *watched,
         watch_filter=lambda change, path: not (path + os.sep).startswith(ours),
         debounce=DEBOUNCE_MS,
         step=STEP_MS,
@@ -88,8 +89,11 @@ def looks(job: Job) -> Iterator[bool]:
         yield bool(changes) or not is_told
         if is_incomplete(changes, roots) or time.monotonic() > end:
             return
-        if not is_told and any(map(was_renamed, stamps, roots)):
-            return  # It may have been away when it was to be watched.
+        if not is_told:
+            if any(map(was_renamed, stamps, roots)):
+                return  # It may have been away when it was to be watched.
+            if not TELLS_OF_TREES and set(folders_below(roots, job.ours)) - set(watched):
+                return  # New before its parent was watched.
         is_told = True
 
 

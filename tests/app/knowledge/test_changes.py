@@ -18,8 +18,7 @@ import watchfiles
 from app.knowledge import changes_child
 from app.knowledge.changes import COMMAND, Changes
 from app.knowledge.changes_child import Job, folders_below, looks, places
-
-PATIENCE_SECONDS = 30.0
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def job(*folders: Path, ours: Iterable[Path] = (), renew_s: float = 100) -> Job:
 
 def becomes(looking: Iterator[bool], wanted: bool) -> bool:
     """Whether a look says so before patience ends."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + PATIENCE_S
     return any(told is wanted for told in looking if time.monotonic() < end)
 
 
@@ -74,7 +73,7 @@ def test_a_link_is_not_followed_and_only_folders_for_documents_are_watched(root:
 def test_looks_end_where_a_folder_is_not_watched(root: Path, tmp_path: Path, way: str) -> None:
     (tmp_path / "away/deep").mkdir(parents=True)
     looking = looks(job(root))
-    assert next(looking)
+    assert [next(looking), next(looking)] == [True, False]
     match way:
         case "made":
             (root / "one/new/deep").mkdir(parents=True)
@@ -88,20 +87,27 @@ def test_looks_end_where_a_folder_is_not_watched(root: Path, tmp_path: Path, way
     assert list(looking)[-1]
 
 
-def test_looks_end_where_the_root_was_away_while_watching_began(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["root away and back", "root back", "new folder"])
+def test_looks_end_where_something_was_away_or_new_while_watching_began(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """The library found no folder, and watches nothing without a word."""
+    """The library finds no folder there, and watches nothing without a word."""
     watching, nothing = watchfiles.watch, tmp_path / "nothing"
     nothing.mkdir()
+    away = root.with_name("away")
 
     def without_folder(*arguments: str, **options: Any) -> Any:
-        begun = root.stat().st_ctime_ns
-        while nothing.stat().st_ctime_ns == begun:  # the clock of files stands for milliseconds
-            nothing.touch()
-        root.rename(root.with_name("away")).rename(root)
+        match way:
+            case "root away and back":
+                root.rename(away).rename(root)
+            case "root back":
+                away.rename(root)
+            case "new folder":
+                (root / "one/new").mkdir()
         return watching(nothing, **options)
 
+    if way == "root back":
+        root.rename(away)
     monkeypatch.setattr(watchfiles, "watch", without_folder)
     assert list(looks(job(root))) == [True]
 
@@ -167,7 +173,7 @@ def test_the_process_tells_in_lines_and_ends_with_the_folder_or_with_who_started
                 root.rename(root.with_name("away")).with_name("docs").mkdir()
             else:
                 process.stdin.close()
-            assert process.wait(PATIENCE_SECONDS) == 0
+            assert process.wait(PATIENCE_S) == 0
 
 
 def test_who_waits_for_a_silent_process_can_stop(root: Path) -> None:
@@ -175,5 +181,5 @@ def test_who_waits_for_a_silent_process_can_stop(root: Path) -> None:
     silent = (sys.executable, "-S", "-c", "import time; print(flush=True); time.sleep(1000)")
     waiting = Changes(lambda: [root], [], hinted.set, lambda text: None, silent)
     waiting.start()
-    assert hinted.wait(PATIENCE_SECONDS)
+    assert hinted.wait(PATIENCE_S)
     waiting.stop()
