@@ -37,7 +37,10 @@ class OpenBases:
             return self._all
 
     def get(self, name: str) -> KnowledgeBase:
-        """Stays open. NoSuchBase."""
+        """Stays open. NoSuchBase, BadBaseName."""
+        from app.knowledge.base_file import checked_name
+
+        name = checked_name(name)
         with self._guard:
             if name not in self._open:
                 self._open[name] = self.all.open(name)

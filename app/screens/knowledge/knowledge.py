@@ -85,8 +85,7 @@ class Knowledge:
             return
 
         def use() -> m.BaseUsed:
-            session.base(name)
-            return m.BaseUsed(name)
+            return m.BaseUsed(session.base(name).name)
 
         self.screen.work.in_thread(use, "base")
 
