@@ -229,9 +229,13 @@ class KnowledgeBase:
         )
 
     def vectors(self) -> Vectors | None:
-        """Of the embedder in use; None where it is not the one that made them."""
+        """Of the embedder in use; None where it is not the one that made them, and where another
+        program has made the index again: its rows are not those that are known here.
+        """
         used = self.index.vector_set
         if used is None or self.embedder is None or self.embedder.fingerprint != used.fingerprint:
+            return None
+        if self.index.is_replaced:
             return None
         return self._opened(used)
 

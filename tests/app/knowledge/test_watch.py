@@ -327,12 +327,15 @@ def test_an_index_that_another_program_makes_again_is_opened_for_the_next_questi
     tmp_path: Path, base: KnowledgeBase, no_changes: None, watched: list[SyncReport]
 ) -> None:
     assert becomes(lambda: bool(watched))
-    with KnowledgeBases(Paths.under(tmp_path / "home")).rebuild("work") as other:
+    assert base.vectors() is not None
+    with KnowledgeBases(Paths.under(tmp_path / "home"), HashEmbedder()).rebuild("work") as other:
         other.sync()
         assert base.is_watched
         assert base.index.is_replaced
+        assert base.vectors() is None, "rows that the old index does not know"
         base.rescan()
         assert not base.index.is_replaced
+        assert base.vectors() is not None
         assert found(base, "alpha") == {"a.md"}
 
 
