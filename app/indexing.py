@@ -112,7 +112,8 @@ def tell_report(report: SyncReport, status: Status, console: Console) -> None:
     """How a sync ended: the base on stdout, the trouble on stderr."""
     console.line(summary(report, status))
     for root in report.missing_roots:
-        console.note(f"Not there now: {root}. What was indexed of it stays.")
+        console.note(f"Cannot be read now: {root}. What was indexed of it stays.")
+        console.note(f"  To take it out: localchat kb remove {typed(status.name)} FOLDER")
     tell_unfinished(report.unfinished, status.name, console)
     if not report.is_complete:
         console.note(f"Stopped. Go on with: localchat kb sync {typed(status.name)}")

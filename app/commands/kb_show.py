@@ -100,7 +100,7 @@ def status_lines(status: Status) -> list[tuple[str, str]]:
 
     missing = set(status.missing_roots)
     lines = [
-        ("folder", f"{root}" + (" (not there now)" if root in missing else ""))
+        ("folder", f"{root}" + (" (cannot be read now)" if root in missing else ""))
         for root in status.roots
     ]
     never = f"not yet: localchat kb sync {typed(status.name)}"
@@ -205,7 +205,7 @@ def catch_up(base: KnowledgeBase, console: Console) -> None:
     if indexing.interrupted:
         raise KeyboardInterrupt
     for root in report.missing_roots:
-        console.note(f"Not there now: {root}. What was indexed of it is used.")
+        console.note(f"Cannot be read now: {root}. What was indexed of it is used.")
 
 
 def export(

@@ -188,7 +188,7 @@ def test_a_root_that_is_gone_is_said(
     base.report = replace(base.report, missing_roots=(tmp_path / "disk",))
     status, _, err = run(capsys, "sync", "work")
     assert status == 0
-    assert "Not there now" in err
+    assert "Cannot be read now" in err
     assert "What was indexed of it stays." in err
 
 

@@ -208,7 +208,7 @@ def state_words(status: Status, progress: SyncProgress | None) -> str:
     if status.is_syncing:
         return "another process reads it now"
     if status.missing_roots:
-        return f"not there now: {roots_words(status.missing_roots)}; what was read of it stays"
+        return f"cannot be read now: {roots_words(status.missing_roots)}; what was read stays"
     parts = []
     if missing := status.files - status.indexed_files:
         parts.append(f"{words.plural(missing, 'file')} not indexed")
