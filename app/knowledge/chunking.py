@@ -139,7 +139,13 @@ def next_cut(text: str, start: int, end: int) -> int:
     if end - start < 2 * room:
         # The last two share the rest about evenly: no crumb is left over.
         limit = start + min(room, (end - start) * 5 // 8)
-    least = start + int((limit - start) * LEAST_SHARE)
+    return best_border(text, start + int((limit - start) * LEAST_SHARE), limit)
+
+
+def best_border(text: str, least: int, limit: int) -> int:
+    """The last place between `least` and `limit` after the best kind of border that stands there;
+    `limit` where none does.
+    """
     for border in BORDERS:
         places = [found.end() for found in border.finditer(text, least, limit)]
         if places:

@@ -1,14 +1,16 @@
 """From ranked chunks to passages within a budget: alike ones once, a document's share limited,
-neighbours joined. Knows no scores but their order and no way to search.
+neighbours preferred and joined. Knows no way to search.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from app.knowledge.candidates import Score
+from app.knowledge.chunking import best_border
 from app.knowledge.passage import Passage, joined
 from app.knowledge.stored import StoredChunk
 from app.knowledge.words import folded
@@ -17,6 +19,12 @@ SHARE = 4
 """Chunks of one document that are taken as they come; further ones make way."""
 FURTHER = 0.8
 """A further chunk counts this much of its score against chunks of other documents."""
+BESIDE = 0.3
+"""Share of their scores that the chunks before and after one add to its own: an answer goes on over
+a border. Found: 0.2 to 0.4 bring equally much of it.
+"""
+CRUMB = 100
+"""A chunk is not cut to fewer characters."""
 NEAR = 0.15
 """Share of the best score below which a chunk is left, whatever room there is: it holds what all
 hold. Found: up to 0.2 no evidence is lost.
@@ -42,15 +50,16 @@ def select(
     best document comes first, and a document's passages in the order of its text.
     """
     different, names = without_copies(chunks)
-    order = shared_out(question, different, scores)
-    count = near(order, scores, least)
-    taken, rest = fill(order[:count], budget)
-    rest += order[count:]
-    documents = {chunk.content_id: place for place, chunk in reversed(list(enumerate(taken)))}
-    by_place = sorted(taken, key=lambda each: (documents[each.content_id], each.order))
+    least *= max((scores[chunk.id].fused for chunk in different), default=0.0)
+    close = [chunk for chunk in different if scores[chunk.id].fused >= least]
+    far = [chunk for chunk in different if scores[chunk.id].fused < least]
+    taken, cut, rest = fill(shared_out(question, close, scores), budget)
+    used = taken if cut is None else [*taken, cut]
+    documents = {chunk.content_id: place for place, chunk in reversed(list(enumerate(used)))}
+    by_place = sorted(used, key=lambda each: (documents[each.content_id], each.order))
     return Selection(
-        tuple(passage(run, scores, names) for run in neighbours(by_place)),
-        tuple(passage([chunk], scores, names) for chunk in rest),
+        tuple(passage(run, scores, names) for run in neighbours(by_place, cut)),
+        tuple(passage([chunk], scores, names) for chunk in (*rest, *far)),
     )
 
 
@@ -75,14 +84,31 @@ def without_copies(
 def shared_out(
     question: str, chunks: Sequence[StoredChunk], scores: Mapping[int, Score]
 ) -> list[StoredChunk]:
-    """Best first, where chunks beyond a document's share count less, unless it is asked for."""
+    """The best, then by worth, where chunks beyond a document's share count less, unless it is
+    asked for. `chunks` best first.
+    """
+    values = worth(chunks, scores)
+    for chunk in chunks[:1]:
+        values[chunk.id] = math.inf
     seen: dict[int, int] = {}
+    for chunk in sorted(chunks, key=lambda chunk: -values[chunk.id]):
+        seen[chunk.content_id] = seen.get(chunk.content_id, 0) + 1
+        if seen[chunk.content_id] > SHARE and not is_named(question, chunk):
+            values[chunk.id] *= FURTHER
+    return sorted(chunks, key=lambda chunk: -values[chunk.id])
+
+
+def worth(chunks: Sequence[StoredChunk], scores: Mapping[int, Score]) -> dict[int, float]:
+    """By chunk id its score with a part of its neighbours'; its own stands for one that is not
+    among `chunks`, so that a short document loses nothing.
+    """
+    found = {(chunk.content_id, chunk.order): scores[chunk.id].fused for chunk in chunks}
     values: dict[int, float] = {}
     for chunk in chunks:
-        seen[chunk.content_id] = seen.get(chunk.content_id, 0) + 1
-        further = seen[chunk.content_id] > SHARE and not is_named(question, chunk)
-        values[chunk.id] = scores[chunk.id].fused * (FURTHER if further else 1.0)
-    return sorted(chunks, key=lambda chunk: -values[chunk.id])
+        own = scores[chunk.id].fused
+        around = (found.get((chunk.content_id, chunk.order + step), own) for step in (-1, 1))
+        values[chunk.id] = own + BESIDE * sum(around)
+    return values
 
 
 def is_named(question: str, chunk: StoredChunk) -> bool:
@@ -104,36 +130,38 @@ def spaced(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
-def near(chunks: Sequence[StoredChunk], scores: Mapping[int, Score], least: float) -> int:
-    """How many chunks at the front have at least this share of the best score."""
-    best = max((scores[chunk.id].fused for chunk in chunks), default=0.0)
-    far = (place for place, chunk in enumerate(chunks) if scores[chunk.id].fused < least * best)
-    return next(far, len(chunks))
-
-
-def fill(chunks: Sequence[StoredChunk], budget: int) -> tuple[list[StoredChunk], list[StoredChunk]]:
-    """(taken, left): the best that go in together; what is too long for the rest is passed over.
+def fill(
+    chunks: Sequence[StoredChunk], budget: int
+) -> tuple[list[StoredChunk], StoredChunk | None, list[StoredChunk]]:
+    """(taken, cut, left): those that go in whole, and the beginning of the first that does not.
     The first is always taken.
     """
-    taken: list[StoredChunk] = []
-    left: list[StoredChunk] = []
     used = 0
-    for chunk in chunks:
-        length = len(chunk.header) + len(chunk.text)
-        if taken and used + length > budget:
-            left.append(chunk)
-        else:
-            taken.append(chunk)
-            used += length
-    return taken, left
+    for place, chunk in enumerate(chunks):
+        room = budget - used - len(chunk.header)
+        if place and len(chunk.text) > room:
+            cut = beginning(chunk, room) if room >= CRUMB else None
+            return [*chunks[:place]], cut, [*chunks[place + (cut is not None) :]]
+        used += len(chunk.header) + len(chunk.text)
+    return [*chunks], None, []
 
 
-def neighbours(chunks: Sequence[StoredChunk]) -> list[list[StoredChunk]]:
-    """Runs of chunks that follow each other in one document."""
+def beginning(chunk: StoredChunk, length: int) -> StoredChunk:
+    """At most `length` characters, up to the best border in the second half of them."""
+    text = chunk.text[: best_border(chunk.text, length // 2, length)].rstrip()
+    first = chunk.first_line
+    last = None if first is None else first + text.count("\n")
+    return replace(chunk, text=text, end=chunk.start + len(text), last_line=last)
+
+
+def neighbours(
+    chunks: Sequence[StoredChunk], cut: StoredChunk | None = None
+) -> list[list[StoredChunk]]:
+    """Runs of chunks that follow each other in one document; nothing follows one that was cut."""
     runs: list[list[StoredChunk]] = []
     for chunk in chunks:
         last = runs[-1][-1] if runs else None
-        if last is not None and follows(last, chunk):
+        if last is not None and last is not cut and follows(last, chunk):
             runs[-1].append(chunk)
         else:
             runs.append([chunk])

@@ -17,7 +17,7 @@ from app.knowledge.embedder import EmbedderFailed
 from app.knowledge.gate import Thresholds, found_share, thresholds
 from app.knowledge.passage import Retrieved
 from app.knowledge.retrieval import UNUSED
-from app.knowledge.selection import SHARE, Selection, select, shared_out
+from app.knowledge.selection import CRUMB, SHARE, Selection, select, shared_out
 from app.knowledge.words import terms
 from app.paths import Paths
 from tests.app.knowledge.hash_embedder import HashEmbedder
@@ -178,6 +178,45 @@ def test_neighbours_are_one_passage_with_exact_offsets(make: Make) -> None:
     assert len(handbook.text) == handbook.end - handbook.start
     assert handbook.text.split() == HANDBOOK.split()
     assert (handbook.first_line, handbook.last_line) == (1, HANDBOOK.count("\n") + 1)
+
+
+NUMBERED = "\n\n".join(f"Part {number}.\n" + "A line of words.\n" * 45 for number in range(5))
+
+
+@pytest.mark.parametrize("budget", [900, 1_500, 2_000, 2_700])
+def test_the_budget_is_filled_with_the_beginning_of_a_chunk(make: Make, budget: int) -> None:
+    chunks = chunks_of(make({"numbered.md": NUMBERED}))
+    scores = {chunk.id: Score(1 - chunk.order / 100) for chunk in chunks}
+    (passage,) = select("line", chunks, scores, budget).taken
+    assert budget - CRUMB <= len(passage.text) <= budget + 2 * len(chunks)
+    assert passage.text.split() == NUMBERED[: passage.end].split()
+    assert passage.last_line == NUMBERED[: passage.end].count("\n") + 1
+    assert passage.text.endswith("words.")
+
+
+def test_a_cut_chunk_and_the_one_after_it_are_two_passages(make: Make) -> None:
+    first, second, third, *_ = chunks_of(make({"numbered.md": NUMBERED}))
+    scores = {third.id: Score(1.0), first.id: Score(0.9), second.id: Score(0.2)}
+    budget = len(first.text) + len(third.text) + len(second.text) // 2
+    passages = select("line", [third, first, second], scores, budget).taken
+    assert [passage.start for passage in passages] == [first.start, third.start]
+    assert second.start < passages[0].end < second.end
+    for passage in passages:
+        assert passage.text.split() == NUMBERED[passage.start : passage.end].split()
+
+
+def test_the_best_chunk_goes_in_first_and_then_what_stands_beside_good_ones(make: Make) -> None:
+    """Alone, the far chunk scores more than the one between the two best."""
+    texts = {"numbered.md": NUMBERED, "far.md": "Far. " + "Another line of words. " * 30}
+    chunks = chunks_of(make(texts))
+    (far,) = [chunk for chunk in chunks if chunk.name == "far.md"]
+    first, second, third, *_ = [chunk for chunk in chunks if chunk.name != "far.md"]
+    scores = {each.id: Score(words) for each, words in ((far, 0.8), (first, 0.9), (third, 0.9))}
+    scores |= {second.id: Score(0.79)}
+    order = shared_out("line", [first, third, far, second], scores)
+    assert order.index(second) < order.index(far)
+    alone = {far.id: Score(1.0), **{each.id: Score(0.9) for each in (first, second, third)}}
+    assert shared_out("line", [far, first, second, third], alone)[0] == far
 
 
 def test_the_best_document_comes_first_and_its_passages_in_order(make: Make) -> None:
