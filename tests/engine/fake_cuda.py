@@ -17,15 +17,9 @@ class FakeStream:
     def __init__(self, name: str = "beside") -> None:
         self.name = name
         self.waits_for: list[FakeStream] = []
-        self.error: str | None = None
-        """What every wait for it raises."""
 
     def wait_stream(self, other: FakeStream) -> None:
         self.waits_for.append(other)
-
-    def synchronize(self) -> None:
-        if self.error is not None:
-            raise RuntimeError(self.error)
 
 
 class FakeCuda:
@@ -36,6 +30,8 @@ class FakeCuda:
         """Something was launched that cannot be recorded."""
         self.underway = 0
         self.pools: list[object] = []
+        self.error: str | None = None
+        """What every wait for the device raises."""
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         made: dict[str, Any] = {
@@ -45,7 +41,7 @@ class FakeCuda:
             "graph": self.graph,
             "CUDAGraph": FakeGraph,
             "empty_cache": self.empty_cache,
-            "synchronize": lambda device=None: None,
+            "synchronize": self.synchronize,
         }
         for name, value in made.items():
             patch.setattr(torch.cuda, name, value)
@@ -57,6 +53,10 @@ class FakeCuda:
             yield
         finally:
             self.current = before
+
+    def synchronize(self, device: object = None) -> None:
+        if self.error is not None:
+            raise RuntimeError(self.error)
 
     def empty_cache(self) -> None:
         if self.underway:

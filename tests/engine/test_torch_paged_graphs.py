@@ -66,6 +66,6 @@ def test_a_backend_goes_on_where_nothing_can_be_recorded(
 
 def test_an_error_that_stays_means_that_the_device_is_lost(cuda: FakeCuda) -> None:
     require_alive(DEVICE)
-    cuda.default.error = "CUDA error: an illegal memory access was encountered\nsecond line"
+    cuda.error = "CUDA error: an illegal memory access was encountered\nsecond line"
     with pytest.raises(BackendLost, match=r"illegal memory access was encountered Send"):
         require_alive(DEVICE)

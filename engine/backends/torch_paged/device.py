@@ -16,11 +16,15 @@ def wait(device: torch.device) -> None:
 
 
 def require_alive(device: torch.device) -> None:
-    """Right after something broke. Raises BackendLost: some errors, such as of an illegal address,
-    are the answer to every later call of a process.
+    """Right after something broke, on whatever stream: all of them are done when it returns.
+
+    Raises BackendLost: some errors, such as of an illegal address, are the answer to every later
+    call of a process.
     """
+    if device.type != "cuda":
+        return
     try:
-        wait(device)
+        torch.cuda.synchronize(device)
     except RuntimeError as error:
         raise BackendLost(
             "The GPU answers nothing any more.",
