@@ -134,13 +134,18 @@ def is_allowed(letter: str) -> bool:
     return letter.isalnum() or letter in ALLOWED or is_mark
 
 
+def name_of(folder: Path) -> str | None:
+    """Of the base that lies in this folder; None: none can."""
+    try:
+        return checked_name(folder.name)
+    except BadBaseName:
+        return None
+
+
 def name_for(folder: Path) -> str:
     """The folder's own name, as far as a base can have it; `documents` where that is nothing."""
     composed = unicodedata.normalize("NFC", clean(os.fspath(folder.stem)))
     kept = "".join(letter if is_allowed(letter) else " " for letter in composed)
     whole = " ".join(kept.split()).lstrip("- ").encode()
     name = whole[:NAME_BYTES].decode(errors="ignore").rstrip()
-    try:
-        return checked_name(name)
-    except BadBaseName:
-        return "documents"
+    return name_of(Path(name)) or "documents"

@@ -11,7 +11,7 @@ from app.arguments import nearest
 from app.errors import file_error
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.base_file import NAME as BASE_FILE
-from app.knowledge.base_file import check_root, checked_name, write_roots
+from app.knowledge.base_file import check_root, checked_name, name_of, write_roots
 from app.knowledge.errors import BadBaseName, NoSuchBase, typed
 from app.knowledge.index import Index
 from app.knowledge.index_file import NAME as INDEX_FILE
@@ -33,11 +33,12 @@ class KnowledgeBases:
         self.embedder = embedder
 
     def names(self) -> list[str]:
-        """In alphabetical order."""
+        """In alphabetical order; a folder that cannot be a base, such as `work.bak`, is none."""
         try:
-            found = [path.parent.name for path in self._folder.glob(f"*/{BASE_FILE}")]
+            folders = [path.parent for path in self._folder.glob(f"*/{BASE_FILE}")]
         except OSError as error:
             raise file_error(error, self._folder) from error
+        found = filter(None, map(name_of, folders))
         return sorted(found, key=lambda name: (name.casefold(), name))
 
     def create(self, name: str, roots: Sequence[Path] = ()) -> KnowledgeBase:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -109,7 +110,8 @@ def test_a_name_is_never_a_path(bases: KnowledgeBases, name: str) -> None:
 def test_a_name_is_the_same_however_its_letters_are_composed(
     bases: KnowledgeBases, name: str
 ) -> None:
-    bases.create(unicodedata.normalize("NFD", name)).close()
+    with bases.create(unicodedata.normalize("NFD", name)) as base:
+        shutil.copytree(base.folder, base.folder.with_name(f"{name}.bak"))
     assert bases.names() == [name]
     with pytest.raises(BadBaseName, match="already"):
         bases.create(name)
