@@ -56,10 +56,13 @@ class Indexing:
                 self._show(progress)
                 return not interruption.asked
 
-            done = self._base.sync(
-                report, lexical_only=lexical_only, replace_embedder=replace_embedder
-            )
-        self._console.clear_status()
+            try:
+                done = self._base.sync(
+                    report, lexical_only=lexical_only, replace_embedder=replace_embedder
+                )
+            finally:
+                # What ends it is told on a line of its own.
+                self._console.clear_status()
         self.interrupted = interruption.asked
         return done
 

@@ -397,6 +397,21 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_what_ends_a_sync_leaves_no_progress_on_the_terminal(base: FakeBase) -> None:
+    from app.console import Console
+
+    def sync(report: Any, **_how: bool) -> SyncReport:
+        report(SyncProgress("reading", 1, 2, "a.md"))
+        raise DiskFull("The disk is full")
+
+    base.sync = sync  # type: ignore[method-assign]
+    err = Terminal()
+    with pytest.raises(DiskFull):
+        Indexing(base, Console(out=Terminal(), err=err)).run()
+    assert "reading" in err.getvalue()
+    assert err.getvalue().endswith("\r\x1b[K")
+
+
 def test_names_of_files_cannot_act_on_a_terminal(base: FakeBase, tmp_path: Path) -> None:
     from app.console import Console
     from app.indexing import tell_report
