@@ -376,5 +376,6 @@ def _numerics(device: torch.device, settings: PagedSettings, kv: str, keys: str)
         f"block {settings.block}",
         f"keys {keys}",
         *([f"weights {settings.weights}"] if settings.rounds else []),
+        *([f"kernels {settings.kernels}"] if settings.kernels != "auto" else []),
     )
     return "; ".join(parts)
