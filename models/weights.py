@@ -147,11 +147,13 @@ def _check(slots: Mapping[Slot, Matrix], config: ModelConfig) -> None:
 
 
 def _equal(one: Matrix, other: Matrix) -> bool:
+    if one is other:
+        return True
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one is other or torch.equal(one, other)
+        return torch.equal(one, other)
     if isinstance(one, PlaneWeight) and isinstance(other, PlaneWeight):
         return one.type_name == other.type_name and torch.equal(one.data, other.data)
-    return one is other
+    return False
 
 
 def _damaged(text: str) -> ModelFileError:

@@ -54,14 +54,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     )
 
 
-def _ceilings(found: dict[str, float]) -> str:
+def _ceilings(found: dict[str, float | None]) -> str:
+    def shown(name: str, unit: float, of: str) -> str:
+        value = found[name]
+        return f"{_shown(value and value / unit)} {of}"
+
     return (
-        f"ceilings: reading {found['read_bytes_per_s'] / 1e12:.2f} TB/s, "
-        f"copying {found['copy_bytes_per_s'] / 1e12:.2f} TB/s (read and written), "
-        f"bf16 products {found['matrix_operations_per_s'] / 1e12:.0f} TFLOP/s, "
-        f"a launch {found['launch_s'] * 1e6:.2f} us"
+        f"ceilings: reading {shown('read_bytes_per_s', 1e12, 'TB/s')}, "
+        f"copying {shown('copy_bytes_per_s', 1e12, 'TB/s')} (read and written), "
+        f"bf16 products {shown('matrix_operations_per_s', 1e12, 'TFLOP/s')}, "
+        f"a launch {shown('launch_s', 1e-6, 'us')}"
     )
 
 
 def _shown(value: object) -> str:
+    if value is None or value != value:
+        return "-"
     return f"{value:,.3g}" if isinstance(value, float) else str(value)

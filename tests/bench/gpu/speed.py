@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -15,7 +13,7 @@ from kernels.kv_pool import KVPool
 from models.config import ModelConfig
 from models.decoder import Decoder
 from models.ops import Ops
-from tests.bench.gpu import floors, synthetic
+from tests.bench.gpu import floors
 from tests.bench.gpu.depth import Conversation
 from tests.bench.gpu.launches import launches_of
 from tests.bench.gpu.plan import NEW_TOKENS, Point
@@ -23,20 +21,6 @@ from tests.bench.gpu.rig import Rig
 
 Ceilings = dict[str, float]
 Result = dict[str, Any]
-Goes = Callable[[], bool]
-"""Whether there is time for another model."""
-
-
-def models(
-    rig: Rig, points: Sequence[Point], shapes: dict[str, ModelConfig], goes_on: Goes
-) -> Iterator[tuple[Point, Decoder | None]]:
-    """Each point with its model, made once for neighbours that share it; None: no time is left."""
-    for (shape, weights), group in groupby(points, lambda one: (one.shape, one.weights)):
-        decoder = synthetic.decoder(rig, shapes[shape], weights) if goes_on() else None
-        for point in group:
-            yield point, decoder if goes_on() else None
-        del decoder
-        rig.forget()
 
 
 def decode(rig: Rig, point: Point, decoder: Decoder, ceilings: Ceilings) -> list[Result]:

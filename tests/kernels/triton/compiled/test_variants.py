@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,9 +26,11 @@ from engine.backends.torch_paged.pass_kinds import all_kinds, kind_of
 from engine.backends.torch_paged.settings import PagedSettings
 from models.decoder import Decoder
 from models.kv_groups import kv_groups
+from tests.bench.gpu import compiling, plan
 from tests.kernels.triton.meta_model import GEMMA, decoder, pools
 
 DEVICE = torch.device("meta")
+ARCHITECTURE = 90
 BLOCK, ROWS, PASSES = 64, 512, 30
 PROMPTS = (1, 2, 5, 17, 20, 33, 60, 100, 300)
 
@@ -57,8 +60,9 @@ class Launches:
 def launches(monkeypatch: pytest.MonkeyPatch) -> Launches:
     found = Launches()
 
-    def run(self: JITFunction, *, grid: object, warmup: bool, **given: Any) -> None:
+    def run(self: JITFunction, *, grid: object, warmup: bool, **given: Any) -> Any:
         found.note(self, given)
+        return SimpleNamespace(src=SimpleNamespace(signature={}, constants={}, attrs={}))
 
     monkeypatch.setattr(JITFunction, "run", run)
     # A recording runs what it records, and no tensor here has numbers.
@@ -102,3 +106,12 @@ def test_no_pass_launches_what_was_not_launched_before(launches: Launches, heads
     for rows in (one for one in passes if kind_of(one, kinds) is None):
         plain(rows)
     assert not launches.variants - warm
+
+
+def test_what_is_measured_on_a_device_can_be_compiled_before(launches: Launches) -> None:
+    wanted = compiling.jobs([*plan.DECODE, *plan.PREFILL])
+    kinds = {(job.shape, job.weights): job for job in wanted}
+    for job in kinds.values():
+        assert "decode_attention_kernel" in {
+            *compiling.compile_job(replace(job, tokens=1), ARCHITECTURE)
+        }
