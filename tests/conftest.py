@@ -12,6 +12,9 @@ from tests import real_models
 if "PYTEST_XDIST_WORKER" in os.environ:
     # Before torch is imported: processes side by side would only take the cores from each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As in the engine's worker: on a busy machine, threads that spin for long wait for each other's
+# cores, and a model in this process takes many times as long.
+os.environ.setdefault("GOMP_SPINCOUNT", "2000")
 
 
 def pytest_configure() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from engine.backends.base import Parked, Row
 from engine.backends.llama_cpp.backend import LlamaCppBackend
 from engine.backends.llama_cpp.loader import LoadCancelled, load_model
 from engine.backends.llama_cpp.model import LoadedModel
+from engine.backends.llama_cpp.pieces import Piece
 from engine.backends.llama_cpp.saved_state import read_state, write_state
 from engine.backends.llama_cpp.settings import BackendOptions
 from engine.errors import Interrupted, OutOfRoom, UsageError
@@ -27,6 +28,7 @@ from tests.engine.llama_cpp_support import (
     opened_model,
     prompt,
 )
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.model
 
@@ -129,37 +131,56 @@ def test_a_prefill_has_the_same_numbers_beside_a_decode_row(backend: LlamaCppBac
     assert np.isfinite(scores.row(0)).all()
 
 
-def test_an_interrupted_prompt_can_be_gone_on_with(backend: LlamaCppBackend) -> None:
+@pytest.fixture
+def interrupter(
+    backend: LlamaCppBackend, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[threading.Thread]:
+    """Once started, it waits for a call of llama.cpp and interrupts that a moment later: no machine
+    computes hundreds of tokens within it.
+    """
+    called, decode = threading.Event(), backend._decode
+
+    def interrupt() -> None:
+        called.wait(PATIENCE_S)
+        time.sleep(0.01)
+        backend.interrupt()
+
+    def told(pieces: Sequence[Piece]) -> int:
+        if thread.is_alive():
+            called.set()
+        return decode(pieces)
+
+    thread = threading.Thread(target=interrupt)
+    monkeypatch.setattr(backend, "_decode", told)
+    yield thread
+    called.set()
+
+
+def test_an_interrupted_prompt_can_be_gone_on_with(
+    backend: LlamaCppBackend, interrupter: threading.Thread
+) -> None:
     ids = prompt(1400, seed=3, vocab=40_000)
     expected = cold(backend, ids)
     backend.interrupt()  # nothing runs: no effect later
     feed(backend, 0, ids[:10])
-    timer = threading.Timer(0.3, backend.interrupt)
-    timer.start()
+    interrupter.start()
     with pytest.raises(Interrupted) as stopped:
         backend.forward([Row(0, 10, ids[10:], True)])
-    timer.join()
+    interrupter.join()
     (done,) = stopped.value.rows_done
     assert 0 <= done < len(ids) - 10
     assert backend.length(0) == 10 + done
     assert np.array_equal(feed(backend, 0, ids[10 + done :]), expected)
 
 
-def test_an_interrupt_acts_within_one_call(backend: LlamaCppBackend) -> None:
-    answers: list[float] = []
-
-    def stop() -> None:
-        time.sleep(0.2)
-        answers.append(time.monotonic())
-        backend.interrupt()
-
-    thread = threading.Thread(target=stop)
-    thread.start()
+def test_an_interrupt_acts_within_one_call(
+    backend: LlamaCppBackend, interrupter: threading.Thread
+) -> None:
     rows = [Row(0, 0, prompt(2000, vocab=40_000), False)]
+    interrupter.start()
     with pytest.raises(Interrupted):
         backend.forward(rows)
-    thread.join()
-    assert answers
+    interrupter.join()
     backend.forward([Row(1, 0, (1, 2), True)])
 
 
