@@ -229,15 +229,17 @@ class KnowledgeBase:
         )
 
     def vectors(self) -> Vectors | None:
-        """Of the embedder in use; None where it is not the one that made them, and where another
-        program has made the index again: its rows are not those that are known here.
+        """Of the embedder in use. None where it is not the one that made them, where another
+        program has made the index again (its rows are not those that are known here), and where
+        rows were lost.
         """
         used = self.index.vector_set
         if used is None or self.embedder is None or self.embedder.fingerprint != used.fingerprint:
             return None
         if self.index.is_replaced:
             return None
-        return self._opened(used)
+        opened = self._opened(used)
+        return None if self.index.lacks_rows(opened) else opened
 
     def _opened(self, used: VectorSet) -> Vectors:
         with self._vectors_lock:

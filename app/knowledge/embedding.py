@@ -42,6 +42,8 @@ def embed(
     vectors = index.vectors(bound)
     total = index.count_without_vector()
     done = 0
+    if total:
+        index.settle()
 
     def is_wanted() -> bool:
         progress = SyncProgress("embedding", done, total, is_searchable=True)

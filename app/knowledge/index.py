@@ -171,10 +171,29 @@ class Index:
                     connection, fingerprint, size, replace, single_line(self.folder.name)
                 )
         vectors = self.vectors(self._bound)
+        if self._lacks_rows(self._bound, vectors):
+            with self._writes.write() as connection:
+                vector_table.forget_rows(connection, self._bound.id, len(vectors))
         held = graph_file.held_rows(vectors.path, vectors.owner)
         with self._writes.read() as connection:
             self._free_rows = vector_table.free_rows(connection, self._bound.id, held)
         return self._bound
+
+    def lacks_rows(self, vectors: Vectors) -> bool:
+        """Whether the file in use was lost or cut short; the next embedding makes up for it."""
+        used = self.vector_set
+        return used is not None and self._lacks_rows(used, vectors)
+
+    def _lacks_rows(self, vector_set: VectorSet, vectors: Vectors) -> bool:
+        needed = self._remembered(
+            f"rows of {vector_set.id}",
+            lambda reads: vector_table.rows_needed(reads, vector_set.id),
+        )
+        return len(vectors) < needed
+
+    def settle(self) -> None:
+        """On return a power cut takes nothing back: rows that are free now may be written anew."""
+        self._writes.settle()
 
     def without_vector(self, limit: int) -> list[ToEmbed]:
         """Texts that the bound embedder has not embedded yet."""
@@ -203,6 +222,7 @@ class Index:
         if not is_alone:
             with self._writes.write() as connection:
                 vector_table.take_into_use(connection, self._bound_set.id)
+            self.settle()
         kept = self.vector_path(self._bound_set)
         for path in self.folder.glob("vectors-*.f32"):
             if path != kept:

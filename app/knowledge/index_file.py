@@ -59,6 +59,18 @@ class IndexFile(Database):
     def translated(self) -> AbstractContextManager[None]:
         return translated(self.path)
 
+    def settle(self) -> None:
+        """What was written lies in the log, which SQLite need not have sent to the disk."""
+        if self.path is None:
+            return
+        try:
+            with open(self.path.with_name(self.path.name + "-wal"), "r+b") as log:
+                os.fsync(log.fileno())
+        except FileNotFoundError:
+            pass  # All is in the file.
+        except OSError as error:
+            raise file_error(error, self.path) from error
+
     def close(self) -> None:
         """Leaves nothing behind where another program has removed the base."""
         if self.path is not None and self.path.exists():

@@ -20,6 +20,7 @@ from app.knowledge.folder_walk import (
 from app.knowledge.states import SKIPPED
 
 TELL_FILES = 500
+SLASH = ord("/")
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ def scan(
     """
     result = Scan(known)
     seen: set[bytes] = set()
-    closed: list[bytes] = []
+    closed: set[bytes] = set()
     try:
         # Before the walk: a disk that goes right after it is not taken for what lies there then.
         now = root_device(root if os.path.isdir(root) else file_of(root).parent)
@@ -64,7 +65,7 @@ def scan(
             before = known.get(relative)
             if isinstance(found, SkippedFile):
                 if is_closed(found.path):
-                    closed.append(relative)
+                    closed.add(relative)
                 if before is None or before.state != SKIPPED + found.reason:
                     result.left_out.append(record_left_out(found))
                 else:
@@ -151,9 +152,10 @@ def is_closed(path: Path) -> bool:
     return False
 
 
-def is_below(relative: bytes, folders: list[bytes]) -> bool:
+def is_below(relative: bytes, folders: set[bytes]) -> bool:
     """Whether it lies in one of the folders."""
-    return any(relative.startswith(folder + b"/") for folder in folders)
+    places = [place for place, letter in enumerate(relative) if letter == SLASH]
+    return any(relative[:place] in folders for place in places)
 
 
 def is_unmounted(root: Path, relative: bytes, device: int) -> bool:

@@ -111,6 +111,17 @@ def free_rows(
     return (row for row in count() if row not in taken)
 
 
+def rows_needed(connection: sqlite3.Connection, set_id: int) -> int:
+    """How many rows the file of this set has at least."""
+    query = "SELECT coalesce(max(row) + 1, 0) FROM vectors WHERE set_id = ?"
+    return int(connection.execute(query, (set_id,)).fetchone()[0])
+
+
+def forget_rows(connection: sqlite3.Connection, set_id: int, first: int) -> None:
+    """From this one on: the file that held them was lost or cut short."""
+    connection.execute("DELETE FROM vectors WHERE set_id = ? AND row >= ?", (set_id, first))
+
+
 def put_rows(
     connection: sqlite3.Connection, set_id: int, chunk_ids: Sequence[int], rows: Sequence[int]
 ) -> None:

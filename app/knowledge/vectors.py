@@ -54,6 +54,8 @@ class Vectors:
         self.owner = owner
         self.exact_rows = exact_rows
         self._map: Floats | None = None
+        self._map_number = 0
+        """Of the file that is mapped; no other file has it as long as that."""
         self._lock = threading.Lock()
         self._graph: VectorGraph | str = NONE_YET
         """The newest, or why there is none."""
@@ -167,15 +169,17 @@ class Vectors:
             self._graph, self._graph_path, self._division = NONE_YET, None, None
 
     def _mapped(self) -> Floats:
-        """[rows, size]; mapped anew when the file has grown."""
+        """[rows, size]; mapped anew when the file has grown, or is another one."""
         import numpy as np
 
         with self._lock:
             rows = len(self)
             if rows == 0:
                 return np.empty((0, self.size), np.float32)
-            if self._map is None or len(self._map) < rows:
+            number = self.path.stat().st_ino
+            if self._map is None or number != self._map_number or len(self._map) != rows:
                 self._map = np.memmap(self.path, dtype="<f4", mode="r", shape=(rows, self.size))
+                self._map_number = number
             return self._map
 
 

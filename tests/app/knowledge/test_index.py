@@ -156,9 +156,13 @@ def test_an_index_of_a_program_that_told_two_scripts_apart_is_brought_up_to_date
 
 def filled(index: Index, embedder: HashEmbedder, count: int, replace: bool = False) -> None:
     """Rows for the first `count` texts, as an embedding that was cut short leaves them."""
-    index.bind_embedder(embedder.fingerprint, embedder.size, replace)
-    chunk_ids = [each.chunk_id for each in index.without_vector(count)]
-    index.set_vectors(chunk_ids, index.free_rows(len(chunk_ids)))
+    bound = index.bind_embedder(embedder.fingerprint, embedder.size, replace)
+    wanted = index.without_vector(count)
+    rows = index.free_rows(len(wanted))
+    if wanted:
+        made = embedder.embed_passages([each.text for each in wanted])
+        index.vectors(bound).write(rows, made)
+    index.set_vectors([each.chunk_id for each in wanted], rows)
 
 
 def test_each_text_gets_a_row_of_its_own_once(base: KnowledgeBase) -> None:

@@ -11,7 +11,9 @@ from app.knowledge import base as base_module
 from app.knowledge import catalogue, file_bytes, root_reading, scan
 from app.knowledge.base import KnowledgeBase
 from app.knowledge.bases import KnowledgeBases
+from app.knowledge.index_file import NAME as INDEX_FILE
 from app.knowledge.states import SyncProgress, SyncReport
+from app.knowledge.vectors import Vectors
 from app.paths import Paths
 from tests.app.knowledge.base_laws import found, seen
 from tests.app.knowledge.hash_embedder import HashEmbedder
@@ -361,6 +363,57 @@ def test_a_file_that_was_out_of_reach_while_it_was_read_is_read_by_the_next_sync
     monkeypatch.setattr(folder.base._child, "read_all", real)
     assert folder.sync().unfinished == ()
     assert found(folder.base, "beta") == {"sub/b.txt"}
+
+
+@pytest.mark.parametrize("left", [None, 0, 100])
+def test_vectors_that_were_lost_are_made_again(folder: Folder, left: int | None) -> None:
+    folder.sync()
+    whole, asked = seen(folder.base), "alpha words"
+    (path,) = folder.base.folder.glob("*.f32")
+    if left is None:
+        path.unlink()
+    else:
+        os.truncate(path, left)
+    assert folder.base.vectors() is None, "what is lost is not searched"
+    assert [each.name for each in folder.base.query(asked).passages] == ["a.md"]
+    assert folder.sync().embedded == (2 if left else 3)
+    assert seen(folder.base) == whole
+    assert folder.base.vectors() is not None
+
+
+def test_no_row_is_written_anew_before_what_freed_it_is_on_the_disk(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut would take the deletion back, and the old text had another's vector."""
+    folder.sync()
+    (folder.path / "a.md").write_text("all new")
+    on_disk: list[int] = []
+    written: list[int] = []
+    log = folder.base.index.folder / f"{INDEX_FILE}-wal"
+    real_sync, real_write = os.fsync, Vectors.write
+
+    def fsync(descriptor: int) -> None:
+        real_sync(descriptor)
+        if os.path.sameopenfile(descriptor, opened):
+            on_disk.append(log.stat().st_size)
+
+    def write(vectors: Vectors, rows: list[int], made: object) -> None:
+        assert on_disk, "nothing was settled"
+        assert not changes_since(on_disk[-1])
+        written.extend(rows)
+        real_write(vectors, rows, made)
+
+    def changes_since(size: int) -> bool:
+        return log.stat().st_size != size
+
+    opened = os.open(log, os.O_RDONLY)
+    try:
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Vectors, "write", write)
+        folder.sync()
+    finally:
+        os.close(opened)
+    assert written[0] < 3, "a row that was freed"
 
 
 def test_secrets_are_listed_and_not_read(folder: Folder) -> None:
