@@ -239,6 +239,7 @@ def test_a_line_chooses_the_knowledge_base_of_the_lines_after_it(
         "place": "fees.md:1",
         "path": "/docs/fees.md",
         "page": None,
+        "last_page": None,
         "first_line": 1,
         "last_line": 1,
         "start": 0,
