@@ -16,6 +16,7 @@ from app.knowledge.states import FileState, Status, SyncProgress, SyncReport
 from app.knowledge.stored import VectorSearch
 from engine.errors import LocalchatError
 from tests.app.fake_base import FakeIndex
+from tests.patience import PATIENCE_S
 
 
 @dataclass
@@ -65,7 +66,7 @@ class FakeBase(KnowledgeBase):
             raise trouble
         for number, step in enumerate(self.steps):
             if number and self.gate is not None:
-                self.gate.wait(10)
+                self.gate.wait(PATIENCE_S)
             if report is not None and report(step) is False:
                 return SyncReport(is_complete=False)
         return self.report

@@ -18,6 +18,7 @@ from engine.errors import LocalchatError, UsageError
 from engine.events import Delta, ErrorInfo, Event, Failed, Finished, FinishReason, Started
 from engine.messages import SamplingOverrides, Submit
 from tests.app.fake_client import FakeClient, answers, dies_after, result
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -407,14 +408,15 @@ def test_closing_waits_for_answers_that_other_threads_stream(
     def script(submit: Submit, _client: FakeClient) -> Iterator[Event]:
         yield Delta(submit.request_id, (1,), "Half", "")
         asked.set()
-        cancelled.wait(5)
+        cancelled.wait(PATIENCE_S)
         yield Finished(submit.request_id, result("Half", "cancelled"))
 
     client.script = script
     monkeypatch.setattr(client, "cancel", lambda _request_id: cancelled.set())
     thread = threading.Thread(target=lambda: list(session.send(None, "one")))
     thread.start()
-    asked.wait(5)
+    assert asked.wait(PATIENCE_S)
+    monkeypatch.setattr("app.session.CLOSE_PATIENCE_S", PATIENCE_S)
     session.close()
-    thread.join(5)
+    thread.join()
     assert rows_on_disk(paths)[1] == ("assistant", "Half", "stopped")

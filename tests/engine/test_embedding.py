@@ -17,6 +17,7 @@ from engine.embedding_client import EmbeddingClient
 from engine.error_values import EngineStopped
 from engine.errors import LocalchatError, ModelNotFound, UnsupportedModel
 from tests.engine.made_embedders import CLS, MEAN, NONE, WORDS, random_bert, write_bert
+from tests.patience import becomes
 
 TEXTS = ("abc", "a b c", "xyz zyx", "the cat sat", "q" * 300)
 Floats = Any
@@ -81,9 +82,7 @@ def test_a_process_that_died_is_replaced(client: EmbeddingClient) -> None:
     pid = client.pid
     assert pid is not None
     psutil.Process(pid).kill()
-    psutil.Process(pid).wait(10) if psutil.pid_exists(pid) else None
-    while client.pid == pid:
-        pass
+    assert becomes(lambda: client.pid != pid)
     assert client.embed("abc") == first
     assert client.pid != pid
 

@@ -71,11 +71,18 @@ def test_an_interrupt_from_outside_stops_a_slow_forward_and_is_harmless_when_idl
     backend = scripted_backend(delay_per_token_s=0.02)
     backend.interrupt()
     assert backend.forward([Row(0, 0, (1,), True)]).row(0).shape == (261,)
-    timer = threading.Timer(0.05, backend.interrupt)
-    timer.start()
+    ended = threading.Event()
+
+    def interrupt() -> None:
+        while not ended.wait(0.05):  # also before it is slow
+            backend.interrupt()
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     with pytest.raises(Interrupted):
         backend.forward([Row(0, 1, (1,) * 500, True)])
-    timer.join()
+    ended.set()
+    interrupting.join()
     assert 1 <= backend.length(0) < 400
 
 

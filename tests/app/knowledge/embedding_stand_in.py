@@ -34,7 +34,7 @@ def main(mode: str) -> int:
     lines: queue.Queue[bytes] = queue.Queue()
     threading.Thread(target=embedding_child._read, args=(reading, lines), daemon=True).start()
     embedding_child._answer(writing, {"ready": True})
-    embedding_child.serve(embed, lines, writing, 0.05 if mode == "leaves" else 60.0)
+    embedding_child.serve(embed, lines, writing, 0.5 if mode == "leaves" else 60.0)
     return 0
 
 

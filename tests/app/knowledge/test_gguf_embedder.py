@@ -18,6 +18,7 @@ from app.knowledge.gguf_embedder import GGUFEmbedder
 from engine.error_values import EngineStopped
 from engine.errors import LocalchatError
 from engine.messages import EmbedderReady
+from tests.patience import PATIENCE_S
 
 
 class ScriptedClient:
@@ -106,4 +107,4 @@ def test_an_engine_that_fails_says_why(embedder: GGUFEmbedder, client: ScriptedC
 def test_it_leaves_when_it_has_been_idle(client: ScriptedClient, tmp_path: Path) -> None:
     embedder = GGUFEmbedder(tmp_path / "any.gguf", tmp_path / "log", idle_s=0.01)
     embedder.embed_passages(["a", "b"])
-    assert client.closed.wait(10)
+    assert client.closed.wait(PATIENCE_S)

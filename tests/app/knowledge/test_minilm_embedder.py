@@ -13,6 +13,7 @@ import pytest
 
 from app.knowledge.embedder import EmbedderFailed, installed_embedder
 from app.knowledge.minilm_embedder import MiniLMEmbedder
+from tests.patience import PATIENCE_S
 
 STAND_IN = Path(__file__).with_name("embedding_stand_in.py")
 Start = Callable[[str], MiniLMEmbedder]
@@ -67,7 +68,7 @@ def test_a_process_that_left_is_replaced(start: Start) -> None:
     embedder.embed_query("a")
     first = embedder.pid
     if first is not None:
-        psutil.Process(first).wait(10)
+        psutil.Process(first).wait(PATIENCE_S)
     assert embedder.embed_query("bb")[0] == 2.0
     assert embedder.pid != first
 
@@ -126,7 +127,7 @@ def test_it_ends_with_its_parent(start: Start) -> None:
     process = embedder._process._process
     assert process.stdin is not None
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE_S) == 0
 
 
 @pytest.mark.model

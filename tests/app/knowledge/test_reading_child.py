@@ -199,9 +199,14 @@ def test_closing_it_from_another_thread_ends_the_file(
     child: ReadingChild, good: Path, endless: Path
 ) -> None:
     child.read(good)
-    closer = threading.Timer(0.2, child.close)
-    closer.start()
-    assert child.read(endless) == Unreadable("skipped: it ended the process that reads it")
+    closer = threading.Thread(target=child.close)
+
+    def close(done: int, total: int) -> None:
+        if closer.ident is None:
+            closer.start()
+
+    found = child.read(endless, progress=close)
+    assert found == Unreadable("skipped: it ended the process that reads it")
     closer.join()
 
 
