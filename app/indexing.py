@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from app.interrupt import Interruption
 from app.knowledge.errors import typed
 from app.listing import fitting, pieces
+from app.sanitize import single_line
 
 if TYPE_CHECKING:
     from app.console import Console
@@ -115,7 +116,7 @@ def tell_report(report: SyncReport, status: Status, console: Console) -> None:
     """How a sync ended: the base on stdout, the trouble on stderr."""
     console.line(summary(report, status))
     for root in report.missing_roots:
-        console.note(f"Cannot be read now: {root}. What was indexed of it stays.")
+        console.note(f"Cannot be read now: {single_line(str(root))}. What was indexed of it stays.")
         console.note(f"  To take it out: localchat kb remove {typed(status.name)} FOLDER")
     tell_unfinished(report.unfinished, status.name, console)
     if not report.is_complete:

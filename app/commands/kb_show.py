@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from app.commands.kb import opened, places, refuse_more
+from app.sanitize import single_line
 from engine.errors import LocalchatError, UsageError
 from engine.events import ErrorInfo
 
@@ -100,7 +101,7 @@ def status_lines(status: Status) -> list[tuple[str, str]]:
 
     missing = set(status.missing_roots)
     lines = [
-        ("folder", f"{root}" + (" (cannot be read now)" if root in missing else ""))
+        ("folder", single_line(str(root)) + (" (cannot be read now)" if root in missing else ""))
         for root in status.roots
     ]
     never = f"not yet: localchat kb sync {typed(status.name)}"
@@ -205,7 +206,9 @@ def catch_up(base: KnowledgeBase, console: Console) -> None:
     if indexing.interrupted:
         raise KeyboardInterrupt
     for root in report.missing_roots:
-        console.note(f"Cannot be read now: {root}. What was indexed of it is used.")
+        console.note(
+            f"Cannot be read now: {single_line(str(root))}. What was indexed of it is used."
+        )
 
 
 def export(

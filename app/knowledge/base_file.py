@@ -61,16 +61,21 @@ def add_root(folder: Path, root: Path) -> None:
     root = check_root(root)
     with folder_lock(locks_of(folder)):
         roots = read_roots(folder)
-        holder = next((each for each in roots if root.is_relative_to(each)), None)
-        if holder == root:
+        if root in roots:
             return
+        holder = next((each for each in roots if lies_in(root, each)), None)
         if holder is not None:
             raise BadRoot(
                 f"{single_line(str(root))} is a part of the knowledge base already.",
                 f"It lies in {single_line(str(holder))}.",
                 f"Bring it up to date: `localchat kb sync {typed(folder.name)}`.",
             )
-        write_roots(folder, [*(each for each in roots if not each.is_relative_to(root)), root])
+        write_roots(folder, [*(each for each in roots if not lies_in(each, root)), root])
+
+
+def lies_in(root: Path, other: Path) -> bool:
+    """Whether it is the other or a part of it, by whatever links they are named."""
+    return Path(os.path.realpath(root)).is_relative_to(os.path.realpath(other))
 
 
 def drop_root(folder: Path, root: Path) -> None:

@@ -22,6 +22,7 @@ from app.knowledge.base_file import checked_name, name_for
 from app.knowledge.bases import KnowledgeBases
 from app.knowledge.errors import (
     BadBaseName,
+    BadRoot,
     EmbedderChanged,
     IndexDamaged,
     IndexNewer,
@@ -169,6 +170,23 @@ def test_roots_do_not_overlap(bases: KnowledgeBases, docs: Path) -> None:
             base.add(inner)
         with pytest.raises(KnowledgeError, match="no folder of work"):
             base.drop(inner)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+def test_a_folder_is_one_root_by_whatever_links_it_is_named(
+    bases: KnowledgeBases, docs: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(docs)
+    with bases.create("work", [link]) as base:
+        for again in (docs, docs / "inner"):
+            again.mkdir(exist_ok=True)
+            with pytest.raises(BadRoot, match="part of"):
+                base.add(again)
+        base.add(link)
+        assert base.roots == (link,)
+        base.add(tmp_path)
+        assert base.roots == (tmp_path,)
 
 
 def test_folders_that_two_programs_add_at_once_are_all_there(
