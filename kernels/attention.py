@@ -37,11 +37,15 @@ def paged_attention(
     first_row int64 [B + 1], lengths int64 [B]: sequence b holds lengths[b] tokens, and its rows
     first_row[b] .. first_row[b + 1] - 1 are the last of them, their K and V stored before.
     table int64 [B, N]: its blocks. `window`: tokens a token sees, itself included.
-    `is_turned`: q comes rotated like the K that is stored, as `qkv_store.py` returns it.
+    `is_turned`: q comes rotated like the K that is stored, as `qkv_store.py` returns it. Of an
+    `out` that is given, rows before the first sequence's are left: another call has filled them.
     """
-    out = torch.zeros_like(q) if out is None else out.zero_()
     turns = pool.layout.format.rotates_k and not is_turned
     borders, counts = first_row.tolist(), lengths.tolist()
+    if out is None:
+        out = torch.zeros_like(q)
+    else:
+        out[borders[0] :] = 0
     for b, length in enumerate(counts):
         rows = slice(borders[b], borders[b + 1])
         # A sequence without tokens may have a row that only pads the pass.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from subprocess import SubprocessError
 from typing import Any
 
 import torch
@@ -225,7 +226,22 @@ def _why_not(entry: Entry, facts: Facts, capability: Capability | None) -> str |
         module = importlib.import_module(entry.place.partition(":")[0])
     except ImportError as error:
         return f"Triton is not usable here: {error}"
+    if torch.cuda.is_available() and (missing := _why_no_launch()):
+        return missing
     return entry.why_not(module, facts, capability)
+
+
+@cache
+def _why_no_launch() -> str | None:
+    """Why Triton cannot launch although it is there: it builds its launcher when it is first used,
+    with a C compiler and Python's headers.
+    """
+    try:
+        importlib.import_module("triton.runtime").driver.active.get_current_target()
+    except (RuntimeError, OSError, SubprocessError) as error:
+        what = str(error).splitlines()[0][:100] if str(error) else type(error).__name__
+        return f"Triton cannot build its launcher, for which it needs gcc and Python.h: {what}"
+    return None
 
 
 def _bound(entry: Entry, facts: Facts, capability: Capability | None) -> Op:

@@ -214,6 +214,19 @@ def test_rows_and_entries_of_no_sequence_give_zeros() -> None:
     assert relative(found[:2], oracle(q[:2], kept.k[0], kept.v[0])) < 0.01
 
 
+def test_a_pass_in_two_parts_is_the_whole_one() -> None:
+    """Answers that run beside a prompt are attended by a call of their own, into the same rows."""
+    kept = stored("f32", [9, 30, 12])
+    q, border = torch.randn(6, 4, 64), torch.tensor([0, 1, 2, 6])
+    whole = paged_attention(q, kept.pool, 1, border, kept.lengths, kept.tables, 0.125)
+    out = torch.full_like(q, torch.nan)
+    for rows, some in ((2, slice(2)), (6, slice(2, 3))):
+        borders = border[some.start or 0 : some.stop + 1]
+        place = borders, kept.lengths[some], kept.tables[some]
+        paged_attention(q[:rows], kept.pool, 1, *place, 0.125, out=out[:rows])
+    assert torch.equal(out, whole)
+
+
 def test_scores_far_apart_stay_finite() -> None:
     kept = stored("f32", [30])
     found = attend(kept, torch.randn(3, 4, 64) * 1e4, [3])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from subprocess import CalledProcessError
 
 import pytest
 import torch
 
+from kernels import dispatch
 from kernels.attention import paged_attention
 from kernels.dispatch import MODES, TABLE, Heads, KernelMissing, Rows, choose
 from kernels.kv_layout import KV_FORMATS, KVLayout
@@ -54,6 +56,26 @@ def test_a_missing_kernel_has_a_reason() -> None:
     choice = choose("attention", heads("f32"), HOPPER)
     assert not choice.is_kernel
     assert "f32" in choice.reason
+
+
+def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = importlib.import_module("triton.runtime").driver
+
+    class Unbuilt:
+        def get_current_target(self) -> object:
+            raise CalledProcessError(1, ["gcc", "cuda_utils.c"])
+
+    monkeypatch.setattr(driver, "_active", Unbuilt())
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    dispatch._why_no_launch.cache_clear()
+    try:
+        choice = choose("store", heads(), HOPPER)
+        assert not choice.is_kernel
+        assert "gcc and Python.h" in choice.reason
+        with pytest.raises(KernelMissing, match="cuda_utils"):
+            choose("store", heads(), HOPPER, "triton")
+    finally:
+        dispatch._why_no_launch.cache_clear()
 
 
 def test_either_can_be_forced() -> None:
