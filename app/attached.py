@@ -42,6 +42,8 @@ class Attachment:
     text: str
     is_own: bool = False
     """Whether it counts as written by the person, as what is piped into a question does."""
+    notice: str = ""
+    """What of a file was guessed or lost."""
 
     @property
     def labelled(self) -> str:
@@ -74,6 +76,7 @@ def place(
     given = [one for one in attachments if one.text.strip()]
     if not given:
         return Placed(question if as_written is None else as_written)
+    read = tuple(f"{one.name}: {one.notice}." for one in given if one.notice)
     texts = [one.labelled.strip("\n") for one in given]
     text = "\n\n".join(texts)
     limit = min(MOST_TOKENS, context // 2)
@@ -84,9 +87,9 @@ def place(
     if question.strip() and (choice == "search" or (choice == "auto" and is_long)):
         size = f"about {len(text) // 4:,}" if is_huge else f"{tokens:,}"
         notice = SEARCHED.format(names=names, tokens=size, limit=f"{limit:,}")
-        return Placed(question, searched=tuple(given), notices=(notice,))
+        return Placed(question, searched=tuple(given), notices=(notice, *read))
     is_told = any(one.name for one in given) and not is_huge
-    told = (READ.format(names=names, tokens=f"{tokens:,}"),) if is_told else ()
+    told = (*((READ.format(names=names, tokens=f"{tokens:,}"),) if is_told else ()), *read)
     if not question.strip():
         return Placed(text, notices=told)  # The text is the message itself.
     others = [one.labelled.strip("\n") for one in given if not one.is_own]
@@ -140,9 +143,11 @@ def split_paste(text: str) -> tuple[str, tuple[Attachment, ...]]:
     return text, ()
 
 
-def attached_file(name: str) -> Attachment:
-    """A file by its path; UsageError for what is no readable text file."""
-    path = Path(name)
+def attached_file(path: Path) -> Attachment:
+    """A file's whole text with single line ends; UsageError for what is no readable text file."""
+    from app.knowledge.reading.encoding import decode  # not before the first paint
+    from app.knowledge.reading.source import Refused
+
     shown = single_line(os.fspath(path))
     try:
         if path.is_dir():
@@ -159,7 +164,9 @@ def attached_file(name: str) -> Attachment:
         data = path.read_bytes()
     except OSError as error:
         raise file_error(error, path) from error
-    if b"\0" in data[:65536]:
-        raise UsageError(f"{shown} is no text file.", "", "Attach plain text.")
-    text = data.decode("utf-8-sig", "replace").rstrip("\n")
-    return Attachment(single_line(path.name), text)
+    try:
+        decoded = decode(data)
+    except Refused as error:
+        raise UsageError(f"{shown} is no text file.", "", "Attach plain text.") from error
+    text = decoded.text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    return Attachment(single_line(path.name), text, notice=decoded.notice)

@@ -308,3 +308,5 @@ class Attached(TextualMessage):
 
     name: str
     text: str
+    notice: str = ""
+    """What of it was guessed or lost."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.arguments import add_conversation
@@ -68,7 +69,7 @@ def attachments(args: argparse.Namespace) -> tuple[Attachment, ...]:
     from app.attached import Attachment, attached_file
 
     piped = Attachment("", piped_text(), is_own=True)
-    files = [attached_file(path) for path in args.file]
+    files = [attached_file(Path(path)) for path in args.file]
     return tuple(one for one in (*files, piped) if one.text.strip())
 
 

@@ -344,6 +344,8 @@ class ChatScreen(Screen[None]):
     @on(m.Attached)
     def _attached(self, event: m.Attached) -> None:
         self.prompt.attach(event.name, event.text)
+        if event.notice:
+            self.tell(f"{event.name}: {event.notice}.")
 
     @on(m.DeleteAsked)
     def _delete_asked(self, event: m.DeleteAsked) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import messages as m
+from app.attached import attached_file
 from app.screens.details import chat_lines, tree_lines
 from app.screens.page import Line
 from app.screens.reader import export_text, read_chat
@@ -14,12 +15,11 @@ from app.slash import BY_NAME, describe_unknown
 from app.slash import Line as Typed
 from app.store.draft import KeptDraft
 from app.widgets import words
+from engine.errors import LocalchatError
 
 if TYPE_CHECKING:
     from app.screens.chat import ChatScreen
     from app.session import Session
-
-ATTACH_BYTES = 20_000_000
 
 
 class SlashCommands:
@@ -178,12 +178,12 @@ class SlashCommands:
 
 def read_attachment(path: Path) -> m.Attached | m.Told:
     """The whole text of a file, in a thread."""
-    if path.stat().st_size > ATTACH_BYTES:
-        return m.Told(f"{path.name} is larger than {words.size(ATTACH_BYTES)}.", is_problem=True)
-    data = path.read_bytes()
-    if b"\x00" in data[:8192]:
-        return m.Told(f"{path.name} is not a text file.", is_problem=True)
-    return m.Attached(path.name, data.decode("utf-8", "replace"))
+    try:
+        one = attached_file(path)
+    except LocalchatError as error:
+        said = (error.title, error.text, error.next_step)
+        return m.Told(" ".join(part for part in said if part), is_problem=True)
+    return m.Attached(one.name, one.text, one.notice)
 
 
 def file_name(title: str) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from app.asking import TEXT_GONE
-from app.attached import Attachment
+from app.attached import Attachment, attached_file
 from app.grounding import Searching
 from app.paths import Paths
 from app.session import Answered, Options, Session, SessionEvent
 from app.settings import Settings
 from app.store.history import History
+from engine.errors import UsageError
 from tests.app.fake_client import FakeClient
 
 
@@ -23,6 +24,7 @@ def bees(first: int, end: int) -> str:
 
 
 BEES = bees(0, 600)
+CHINESE = "花园俱乐部的年费为四十欧元，每年三月支付。\r\n会员可以带狗进入花园。\r\n" * 9
 WITH_BEES = Options(attached=(Attachment("bees.txt", BEES),))
 
 
@@ -95,3 +97,36 @@ def test_files_of_one_name_are_all_searched(session: Session, client: FakeClient
     ended(session.send(first.chat_id, "Where does Bee 777 live?"))
     assert "Bee 777 lives" in prompt(client)
     assert "notes.txt (2)" in prompt(client)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "told"),
+    [("utf-8-sig", ""), ("utf-16", ""), ("gb18030", "read as gb18030"), ("utf-8", "")],
+)
+def test_a_file_is_read_as_the_text_that_it_is(tmp_path: Path, encoding: str, told: str) -> None:
+    text = (
+        "花园俱乐部的年费为四十欧元，每年三月支付。\r\n会员可以带狗进入花园，但晚上十点以后不行。\r\n"
+        * 9
+    )
+    path = tmp_path / "notes.txt"
+    path.write_bytes(text.encode(encoding))
+    read = attached_file(path)
+    assert (read.text, read.notice) == (text.replace("\r\n", "\n"), told)
+
+
+def test_what_was_guessed_of_a_file_is_told(
+    session: Session, client: FakeClient, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(CHINESE.encode("gb18030"))
+    answered = ended(session.send(None, "Where?", Options(attached=(attached_file(path),))))
+    assert "年费为四十欧元" in prompt(client)
+    assert answered.result.notices[-1] == "a.txt: read as gb18030."
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG" + bytes(99), b"text\0\1\2" * 99])
+def test_a_binary_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match="no text file"):
+        attached_file(path)
