@@ -66,7 +66,8 @@ def check(database: Path) -> None:
 def test_two_processes_write_different_conversations(
     open_history: OpenHistory, paths: Paths
 ) -> None:
-    writers = [start(paths, turns=6, chunks=6, pause=0) for _ in range(3)]
+    # Without pauses the disk of a slow machine would never be free for the others.
+    writers = [start(paths, turns=6, chunks=6, pause=0.01) for _ in range(3)]
     for writer in writers:
         output, errors = writer.communicate(timeout=120)
         assert writer.returncode == 0, errors
