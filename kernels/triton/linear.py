@@ -10,6 +10,7 @@ stand beside it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -33,7 +34,7 @@ MOST_ROWS = 16
 EXPERTS = 8
 """Matrices that a token goes through, for the number of shares, which may not depend on rows."""
 MOST_SHARED_ROWS = 128
-"""With experts; more of them fill the device without shares, and would need more room."""
+"""With experts: what there is room for. More take a launch for each so many."""
 DENSE_DTYPES = (torch.bfloat16, torch.float16)
 
 
@@ -153,16 +154,22 @@ def launch(
     """Of both ops: with `up` the results are act(x weight) * (x up)."""
     if out.numel() == 0:
         return
+    rows = out.shape[0]
+    if experts is not None and rows > MOST_SHARED_ROWS:
+        for some, seen in _pieces(rows, rows // x.shape[0]):
+            added = None if residual is None else residual[some]
+            given = x[seen], weight, up, bias, norm, added, experts[some], out[some]
+            launch(*given, work, tile, is_silu)
+        return
     plan = tile or tile_of(weight, up is not None, norm is not None)
     n, k = weight.shape[-2:]
-    rows = out.shape[0]
     parts = weight.parts if isinstance(weight, MixedPlanes) else (weight,)
     tiles = sum(triton.cdiv(one.shape[-2], plan.rows) for one in parts)
     steps = triton.cdiv(k, plan.columns)
     if experts is None:
         lines, shares = triton.cdiv(rows, ROWS), shares_for(tiles, steps)
     else:
-        lines, shares = rows, shares_for(tiles * EXPERTS, steps) if rows <= MOST_SHARED_ROWS else 1
+        lines, shares = rows, shares_for(tiles * EXPERTS, steps)
     if shares > 1 and work is None:
         work = work_for(room_bytes(), x.device)
     shared = {
@@ -216,6 +223,13 @@ def launch(
             matrix_step=weight.stride(0) if experts is not None else 0,
             w_step=weight.stride(-2),
         )
+
+
+def _pieces(rows: int, repeats: int) -> Iterator[tuple[slice, slice]]:
+    """Of results, and of the rows of x that stand for `repeats` of them each."""
+    step = max(MOST_SHARED_ROWS // repeats, 1)
+    for first in range(0, rows // repeats, step):
+        yield slice(first * repeats, (first + step) * repeats), slice(first, first + step)
 
 
 def tile_of(weight: Projection, is_pair: bool, has_norm: bool) -> LinearTile:

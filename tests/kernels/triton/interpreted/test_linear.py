@@ -8,6 +8,7 @@ from torch import Tensor
 
 from kernels.linear import Weight
 from kernels.plane_format import PLANE_FORMATS
+from kernels.triton import linear
 from kernels.triton.linear import MOST_ROWS, LinearTile, can_run, fused_linear, room_bytes
 from kernels.triton.work import Work, work_for
 from kernels.weight_planes import PlaneWeight, empty_planes, repack
@@ -150,6 +151,15 @@ def test_each_row_through_its_expert(type_name: str, k: int) -> None:
     alone = poisoned(1, N)
     fused_linear(x[1:], weight, residual=residual[2:3], experts=experts[2:3], out=alone)
     assert torch.equal(alone, out[2:3])
+
+
+def test_experts_beyond_the_room_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, experts = rows_of(3, 1024), torch.tensor([3, 0, 3, 2, 1, 1])
+    weight, residual = torch.randn(4, N, 1024).bfloat16(), rows_of(6, N)
+    given = {"residual": residual, "experts": experts}
+    whole = fused_linear(x, weight, **given, out=poisoned(6, N))
+    monkeypatch.setattr(linear, "MOST_SHARED_ROWS", 5)
+    assert torch.equal(fused_linear(x, weight, **given, out=poisoned(6, N)), whole)
 
 
 def test_offsets_beyond_32_bits() -> None:
