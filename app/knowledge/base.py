@@ -7,6 +7,7 @@ are only read.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,9 +32,12 @@ from app.knowledge.texts import put_texts
 from app.knowledge.vector_table import VectorSet
 from app.knowledge.vectors import Vectors
 from app.paths import make_folder
+from engine.errors import LocalchatError
 
 if TYPE_CHECKING:
     from app.knowledge.embedder import Embedder
+
+LOG = logging.getLogger("localchat.knowledge")
 
 Report = Callable[[SyncProgress], bool | None]
 """Called often while a sync runs; False stops it."""
@@ -229,17 +233,25 @@ class KnowledgeBase:
         )
 
     def vectors(self) -> Vectors | None:
-        """Of the embedder in use. None where it is not the one that made them, where another
-        program has made the index again (its rows are not those that are known here), and where
-        rows were lost.
+        """Of the embedder in use. None where it is not the one that made them or cannot be started,
+        where another program has made the index again (its rows are not those that are known here),
+        and where rows were lost.
         """
         used = self.index.vector_set
-        if used is None or self.embedder is None or self.embedder.fingerprint != used.fingerprint:
+        if used is None or self._fingerprint() != used.fingerprint:
             return None
         if self.index.is_replaced:
             return None
         opened = self._opened(used)
         return None if self.index.lacks_rows(opened) else opened
+
+    def _fingerprint(self) -> str | None:
+        """Of the embedder in use; None where its model is not there now."""
+        try:
+            return None if self.embedder is None else self.embedder.fingerprint
+        except LocalchatError as error:
+            LOG.warning("searching by words only: %s", error)
+            return None
 
     def _opened(self, used: VectorSet) -> Vectors:
         with self._vectors_lock:

@@ -35,6 +35,7 @@ from app.knowledge.readings import note_reading
 from app.knowledge.sync_lock import syncing
 from app.paths import Paths
 from app.store.database import connect
+from engine.errors import LocalchatError
 from tests.app.knowledge.base_laws import found, seen
 from tests.app.knowledge.hash_embedder import HashEmbedder
 from tests.app.knowledge.local_reading import LocalReading
@@ -372,6 +373,30 @@ def test_another_embedder_searches_by_words_until_all_is_embedded_again(
         assert vectors is not None
         assert (vectors.size, base.status().embedded_chunks) == (8, 31)
     assert len(list((tmp_path / "home/data/knowledge/work").glob("vectors-*"))) == 1
+
+
+class GoneEmbedder(HashEmbedder):
+    """Its model was moved."""
+
+    @property
+    def fingerprint(self) -> str:
+        raise LocalchatError("There is no file x.gguf.")
+
+    @fingerprint.setter
+    def fingerprint(self, name: str) -> None:
+        pass
+
+
+def test_an_embedder_whose_model_is_gone_costs_the_meaning_only(
+    bases: KnowledgeBases, docs: Path, tmp_path: Path
+) -> None:
+    with bases.create("work", [docs]) as base:
+        base.sync()
+    with KnowledgeBases(Paths.under(tmp_path / "home"), GoneEmbedder()).open("work") as base:
+        (docs / "new.md").write_text("gamma")
+        with pytest.raises(LocalchatError, match="no file"):
+            base.sync()
+        assert [one.name for one in base.query("gamma").passages] == ["new.md"]
 
 
 def test_one_process_writes_and_the_others_read(bases: KnowledgeBases, docs: Path) -> None:
