@@ -520,7 +520,8 @@ def test_what_cannot_be_written_is_told_by_name(public_folder: Path, what: str) 
         text=True,
         check=False,
     )
-    data.chmod(0o755)
+    for folder in (data, locks):
+        folder.chmod(0o755)
     assert done.returncode == 0, done.stderr
     title, text, next_step = done.stdout.split(" | ")
     assert "written" in title or "permission" in title.lower()
