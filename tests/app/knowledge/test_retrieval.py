@@ -215,8 +215,8 @@ def test_the_best_chunk_goes_in_first_and_then_what_stands_beside_good_ones(make
     scores |= {second.id: Score(0.79)}
     order = shared_out("line", [first, third, far, second], scores)
     assert order.index(second) < order.index(far)
-    alone = {far.id: Score(1.0), **{each.id: Score(0.9) for each in (first, second, third)}}
-    assert shared_out("line", [far, first, second, third], alone)[0] == far
+    scores = {second.id: Score(1.0), far.id: Score(0.9), first.id: Score(0.2), third.id: Score(0.2)}
+    assert shared_out("line", [second, far, first, third], scores)[0] == second
 
 
 def test_the_best_document_comes_first_and_its_passages_in_order(make: Make) -> None:
