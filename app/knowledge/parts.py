@@ -46,12 +46,16 @@ def note_tokens(budget: int, parts: int) -> int:
 
 
 def documents(base: KnowledgeBase, found: Sequence[Passage]) -> Iterator[list[Passage]]:
-    """Every document of a base in chunks, those that a search found first."""
-    paths = {passage.path for passage in found}
-    everything = [base.index.document_chunks(one) for one in base.index.content_ids()]
-    chunked = [list(as_passages(chunks)) for chunks in everything if chunks]
-    chunked.sort(key=lambda passages: (passages[0].path not in paths, passages[0].name))
-    yield from chunked
+    """Every document of a base in chunks, those that a search found first, then the newest; each
+    is read when it is asked for.
+    """
+    index = base.index
+    names = dict.fromkeys(passage.name for passage in found)
+    first = dict.fromkeys(one for name in names for one in index.content_ids(name))
+    for content_id in dict.fromkeys((*first, *index.content_ids())):
+        chunks = index.document_chunks(content_id)
+        if chunks:
+            yield list(as_passages(chunks))
 
 
 def parts(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from app.attached import Attachment
 from app.grounding import READ_BEGINNING
+from app.knowledge import parts
 from app.knowledge.citations import check
 from app.knowledge.errors import NoSuchBase
 from app.knowledge.fitting import budget
@@ -18,6 +20,7 @@ from app.knowledge.places import source_lines
 from app.knowledge.prompt import prefix
 from app.knowledge.source_view import NOTES, in_document
 from app.knowledge.sources import Sources
+from app.knowledge.stored import StoredChunk
 from app.paths import Paths
 from app.session import Answered, Options, Session, SessionEvent
 from app.settings import KnowledgeSettings, Settings
@@ -184,6 +187,23 @@ def test_an_attached_text_that_is_not_to_be_read_whole_is_read_from_its_beginnin
     assert "Bee 0 lives in hive 0.\n\nBee 1 lives" in content
     assert len(content) < budget(8192) + 100
     assert READ_BEGINNING in answered.result.notices
+
+
+def test_no_more_documents_are_read_than_parts_are(base: FakeBase) -> None:
+    class Counting(FakeIndex):
+        read = 0
+
+        def document_chunks(self, content_id: int) -> list[StoredChunk]:
+            self.read += 1
+            return super().document_chunks(content_id)
+
+    index = base.index = Counting({f"{number:03}.md": f"Text {number}." for number in range(500)})
+    found = [passage("Text 77.", "077.md")]
+    documents = parts.documents(base, found)  # type: ignore[arg-type]  # a stand-in
+    some = list(islice(parts.parts(documents, len, 100), 5))
+    assert [one.name for one in some] == ["077.md", "000.md", "001.md", "002.md", "003.md"]
+    assert index.read == 5
+    assert len(list(parts.documents(base, found))) == 500  # type: ignore[arg-type]  # a stand-in
 
 
 # ---- places
