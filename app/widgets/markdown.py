@@ -73,9 +73,11 @@ def text_token(content: str) -> Token:
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark with tables and strikethrough; HTML and bare addresses are ordinary text."""
+    """CommonMark with tables and strikethrough; HTML and bare addresses are ordinary text, and so
+    is a list of sources like `[1]: notes.md`, which would vanish and take each `[1]` with it.
+    """
     parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": 40})
-    parser.enable(["table", "strikethrough"])
+    parser.enable(["table", "strikethrough"]).disable("reference")
     parser.block.ruler.before("table", "flatten", flatten)
     parser.core.ruler.push("disarm", disarm)
     return parser

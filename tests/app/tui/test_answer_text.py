@@ -56,6 +56,14 @@ def test_no_line_is_wider_than_the_view(pieces: list[str], width: int) -> None:
     assert [line for line in answer._lines if line.cell_length > width] == []
 
 
+def test_a_list_of_sources_is_shown_and_its_numbers_stay() -> None:
+    text = "The fee is 5 [1].\n\n[1]: fees.md:3\n[2]: http://evil.example/x"
+    shown = "\n".join(lines(AnswerText(text), 60))
+    assert "The fee is 5 [1]." in shown
+    assert "[1]: fees.md:3" in shown
+    assert "[2]: http://evil.example/x" in shown
+
+
 @settings(deadline=None)
 @given(st.lists(st.from_regex(r"[a-z]{1,12}", fullmatch=True), min_size=1, max_size=30))
 def test_all_words_are_shown_at_any_width(words: list[str]) -> None:
