@@ -38,6 +38,8 @@ class FakeBase(KnowledgeBase):
     """`lexical_only` and `replace_embedder` of each."""
     questions: list[tuple[str, int]] = field(default_factory=list)
     is_closed: bool = False
+    is_syncing: bool = False
+    """In another process."""
     index: Any = field(default_factory=FakeIndex)
     vector_search: VectorSearch | None = None
 
@@ -93,7 +95,7 @@ class FakeBase(KnowledgeBase):
             embedded_chunks=chunks,
             embedder="small",
             index_bytes=1_234_567,
-            is_syncing=False,
+            is_syncing=self.is_syncing,
             synced=1_764_000_000.0,
             vector_search=self.vector_search,
         )

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from app.screens.knowledge.base_acts import BaseActs
     from app.screens.knowledge.knowledge import Knowledge
 
+LOOK_S = 2.0
 NONE = "no documents"
 STEPS = {"reading": "reading", "embedding": "learning meaning", "graph": "linking passages"}
 
@@ -61,6 +62,15 @@ class BasesPage(Page[str]):
         with panel:
             yield OptionList(Option(Content.styled("looking …", "$faint"), disabled=True))
             yield Static(classes="keys", markup=False)
+
+    def on_mount(self) -> None:
+        self.set_interval(LOOK_S, self._look_again)
+
+    def _look_again(self) -> None:
+        """What another process does is told by nobody."""
+        others = (row for row in self.rows if row.name not in self._knowledge.progress)
+        if any(row.status is not None and row.status.is_syncing for row in others):
+            self._acts.reload()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._fit)

@@ -225,6 +225,18 @@ async def test_a_sync_shows_how_far_it_is_and_stops_when_asked_again(
         assert base.syncs == [(False, False)]
 
 
+async def test_what_another_process_does_is_followed_while_the_page_is_open(
+    stage: Stage, base: FakeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.screens.knowledge.bases.LOOK_S", 0.05)
+    base.is_syncing = True
+    async with stage(size=(120, 40)) as it:
+        await open_bases(it)
+        await it.until(lambda: "another process reads it now" in it.text())
+        base.is_syncing = False
+        await it.until(lambda: "in step at" in it.text())
+
+
 async def test_what_a_base_holds_is_shown_when_its_words_are_there(
     stage: Stage, base: FakeBase
 ) -> None:
