@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from app import messages as m
 from app.errors import in_one_line, to_error_info
-from app.knowledge.base_file import check_root, checked_name, name_for
 from app.knowledge.errors import BadBaseName, IndexDamaged
 from app.screens.knowledge.bases import BaseRow, BasesPage, at_home
 from app.screens.page import AskPage, ChoosePage, ConfirmPage
@@ -79,6 +78,8 @@ class BaseActs:
         """A path that exists; asked again where it does not."""
 
         def check(place: str | None) -> None:
+            from app.knowledge.base_file import check_root
+
             if place is None or not place.strip():
                 return
             try:
@@ -95,6 +96,8 @@ class BaseActs:
 
     def _ask_name(self, folder: Path, proposed: str = "") -> None:
         """Asked again where the name cannot be or is taken."""
+        from app.knowledge.base_file import name_for
+
         hint = f"A name for {folder}:"
         page = AskPage("new knowledge base", hint, proposed or name_for(folder))
 
@@ -111,6 +114,8 @@ class BaseActs:
 
     def _free(self, typed: str) -> str:
         """A name that no base has."""
+        from app.knowledge.base_file import checked_name
+
         name = checked_name(typed)
         if self._page is not None and name in [row.name for row in self._page.rows]:
             raise BadBaseName(f"There is a knowledge base “{name}” already.")

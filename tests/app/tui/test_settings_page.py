@@ -88,7 +88,7 @@ async def test_a_file_that_cannot_be_written_is_told_and_the_change_holds_for_th
         await change(it, "sampling.top_k", "9")
         await it.until(lambda: any("for this run only" in line for line in it.told))
         told = it.told[-1]
-        assert f"No permission {file}: Permission denied" in told
+        assert f"No permission. {file}: Permission denied" in told
         assert "x1y2" not in told
         assert it.session.settings.sampling.top_k == 9
     assert file.read_text() == before
