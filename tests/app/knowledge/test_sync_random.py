@@ -33,8 +33,9 @@ class Chaos:
 
     def strike(self) -> None:
         files = [self.write] * 3 + [self.move, self.delete, self.copy, self.touch, self.link]
-        others = [self.overwrite_in_secret, self.drop_folder, self.move_folder]
-        self._chance.choice([*files, *others])()
+        others = [self.overwrite_in_secret, self.drop_folder, self.move_folder, self.swap]
+        kinds = [self.file_for_folder, self.link_for_folder, self.root_anew]
+        self._chance.choice([*files, *others, *kinds])()
 
     def write(self) -> None:
         path = self.place()
@@ -44,15 +45,16 @@ class Chaos:
             path.write_text(self._chance.choice(TEXTS) + str(self._chance.randrange(3)))
 
     def move(self) -> None:
-        if (path := self.some_file()) is not None:
-            os.replace(path, self.place())
+        target, path = self.place(), self.some_file()
+        if path is not None:
+            os.replace(path, target)
 
     def delete(self) -> None:
         if (path := self.some_file()) is not None:
             path.unlink()
 
     def copy(self) -> None:
-        path, target = self.some_file(), self.place()
+        target, path = self.place(), self.some_file()
         if path is not None and path != target:
             shutil.copy2(path, target)
 
@@ -72,17 +74,51 @@ class Chaos:
 
     def move_folder(self) -> None:
         source, target = self._root / "one", self._root / "three" / "moved"
-        if source.is_dir() and not target.exists():
+        if source.is_dir() and not target.exists() and not target.parent.is_file():
             target.parent.mkdir(exist_ok=True)
             source.rename(target)
 
     def link(self) -> None:
-        path, target = self.some_file(), self.place()
+        target, path = self.place(), self.some_file()
         if path is not None and not target.exists():
             self._chance.choice([os.link, os.symlink])(path, target)
 
+    def swap(self) -> None:
+        """Each has the name of the other, or another case of its own."""
+        one, two = self.some_file(), self.some_file()
+        if one is None or two is None:
+            return
+        waiting = one.with_name("waiting.tmp")
+        one.rename(waiting)
+        if one == two:
+            os.replace(waiting, one.with_name(one.name.swapcase()))
+        else:
+            two.rename(one)
+            waiting.rename(two)
+
+    def file_for_folder(self) -> None:
+        path = self._root / self._chance.choice(FOLDERS[1:])
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+            path.write_text("shared file for a folder")
+
+    def link_for_folder(self) -> None:
+        path, away = self._root / "one", self._root / f"away {self._chance.randrange(3)}"
+        if path.is_dir() and not path.is_symlink() and not away.exists():
+            path.rename(away)
+            path.symlink_to(away)
+
+    def root_anew(self) -> None:
+        """At once, with the number of the old one on some disks."""
+        if self._chance.random() < 0.3:
+            shutil.rmtree(self._root)
+            self._root.mkdir()
+
     def place(self) -> Path:
         path = self._root / self._chance.choice(FOLDERS) / self._chance.choice(NAMES)
+        for folder in (path.parent.parent, path.parent):
+            if folder != self._root and (folder.is_symlink() or folder.is_file()):
+                folder.unlink()
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink():
             path.unlink()
