@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 IDF_FLOOR = 1e-6
 """As in SQLite's bm25: a word that most chunks hold counts next to nothing."""
+FEW = 8
+"""Fewer chunks do not tell how rare a word is: there every word weighs the same."""
 OUTDATED_SHARE = 0.2
 """A calibration is outdated when the number of chunks has changed by more than this share."""
 
@@ -74,18 +76,21 @@ class Index:
 
     def search_words(self, query: str, limit: int) -> list[WordHit]:
         """Chunks that hold any word of `query`, best first."""
+        find = word_table.search_few if self.chunk_count < FEW else word_table.search
         with self.read() as connection:
-            return word_table.search(connection, words.terms(query), limit)
+            return find(connection, words.terms(query), limit)
 
     def idf_sum(self, query: str) -> float:
         """Sum over the query's words of log((N - n + .5) / (n + .5)), never under 1e-6 each, as
-        SQLite's bm25 weighs them; N chunks, n of them with the word.
+        SQLite's bm25 weighs them; N chunks, n of them with the word. One each where chunks are few.
         """
         return sum(self.idf(term) for term in words.weighted(words.terms(query)))
 
     def idf(self, term: str) -> float:
         """Of one of `words.terms`."""
         total = self.chunk_count
+        if total < FEW:
+            return 1.0
         held = self._remembered(f"word {term}", lambda reads: word_table.count(reads, term))
         return max(math.log((total - held + 0.5) / (held + 0.5)), IDF_FLOOR)
 

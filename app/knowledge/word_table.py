@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from app.knowledge import words
@@ -19,6 +20,8 @@ FROM chunks JOIN contents ON contents.id = content_id"""
 
 SEARCH = """
 SELECT rowid, -rank FROM words WHERE words MATCH ? ORDER BY rank LIMIT ?"""
+
+HOLDING = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid"
 
 
 def searchable(names: str, headings: Sequence[str], header: str, text: str) -> str:
@@ -78,6 +81,14 @@ def search(connection: sqlite3.Connection, terms: Sequence[str], limit: int) -> 
     match = " OR ".join(words.expression(term) for term in words.weighted(terms))
     rows = connection.execute(SEARCH, (match, limit)).fetchall()
     return [WordHit(chunk_id, max(bm25, 0.0)) for chunk_id, bm25 in rows]
+
+
+def search_few(connection: sqlite3.Connection, terms: Sequence[str], limit: int) -> list[WordHit]:
+    """The same where each word that a chunk has weighs one."""
+    held: Counter[int] = Counter()
+    for term in words.weighted(terms):
+        held.update(one for (one,) in connection.execute(HOLDING, (words.expression(term),)))
+    return [WordHit(chunk_id, float(number)) for chunk_id, number in held.most_common(limit)]
 
 
 def count(connection: sqlite3.Connection, term: str) -> int:

@@ -49,7 +49,10 @@ def test_a_text_is_found_by_the_name_of_its_file(base: KnowledgeBase) -> None:
     assert "garden" not in base.index.chunk([1])[0].text
 
 
-def test_scores_are_sqlites_bm25_with_their_sign_turned(base: KnowledgeBase) -> None:
+def test_scores_are_sqlites_bm25_with_their_sign_turned(
+    base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.knowledge.index.FEW", 0)
     hits = base.index.search_words("flat water", 10)
     with base.index.read() as connection:
         rows = connection.execute(
@@ -59,7 +62,11 @@ def test_scores_are_sqlites_bm25_with_their_sign_turned(base: KnowledgeBase) -> 
     assert [hit.bm25 for hit in hits] == sorted((hit.bm25 for hit in hits), reverse=True)
 
 
-def test_the_sum_of_idf_counts_chunks_with_each_word(base: KnowledgeBase) -> None:
+def test_the_sum_of_idf_counts_chunks_with_each_word(
+    base: KnowledgeBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.knowledge.index.FEW", 0)
+
     def by_hand(word: str) -> float:
         held = sum(re.search(rf"\b{word}\b", text) is not None for text in TEXTS.values())
         return max(math.log((3 - held + 0.5) / (held + 0.5)), 1e-6)
