@@ -84,10 +84,13 @@ class Answering:
                     citations=event.message.citations,
                 )
             )
-            return
-        self._console.clear_status()
-        self._console.end_text()
-        for text in (*source_lines(event.message.citations), *event.result.notices, *ending(event)):
+            told = event.result.notices
+        else:
+            self._console.clear_status()
+            self._console.end_text()
+            sources = source_lines(event.message.citations)
+            told = (*sources, *event.result.notices, *ending(event))
+        for text in told:
             self._console.note_faint(text)
 
     def _fail(self, cause: ErrorInfo) -> None:

@@ -65,7 +65,8 @@ class Script:
         history = History.open(paths.database, paths.locks)
         self.session = ReadySession(history, self.client, Settings(), paths)
         self.out = io.StringIO()
-        console = Console(out=self.out, err=io.StringIO())
+        self.err = io.StringIO()
+        console = Console(out=self.out, err=self.err)
         self.mode = JsonMode(self.session, Settings(), None, console, None)
         self.status = 0
 
@@ -221,6 +222,17 @@ def test_options_mean_the_same_in_both_forms() -> None:
     assert pairs == ["temperature=0.5", "flash=on", "stop=a=b", "stop=", "ctx=auto"]
     with pytest.raises(UsageError):
         option_pairs(["temperature=1"])
+
+
+def test_what_a_person_should_know_of_an_answer_is_told_beside_it(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Retrieved((passage("Fee."),), (passage("Dogs."),), needs_all=True)
+    monkeypatch.setattr(script.session.knowledge, "get", lambda name: FakeBase(found))
+    settings = {"kb_read_all": False}
+    _, answer = script.say({"kb": "work"}, {"user": "List all fees.", "options": settings})
+    assert answer["text"] == "Hello."
+    assert "only 1 of 2 passages" in script.err.getvalue()
 
 
 def test_a_line_chooses_the_knowledge_base_of_the_lines_after_it(
