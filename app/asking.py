@@ -10,6 +10,7 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from app.attached import Attachment
@@ -171,7 +172,7 @@ class Asking:
             context=context,
             most_prompt=context - answer_room(context, question.submit.max_tokens),
             secret=self.owner,
-            also=lambda: self._also(question, history, running),
+            also=cache(lambda: self._also(question, history, running)),
             reads_all=question.settings.read_all,
             is_attached=is_attached,
             is_later=is_attached and not is_with_text,

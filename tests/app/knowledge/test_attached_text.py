@@ -13,7 +13,7 @@ from app.attached import Attachment, attached_file
 from app.grounding import Searching
 from app.paths import Paths
 from app.session import Answered, Options, Session, SessionEvent
-from app.settings import Settings
+from app.settings import KnowledgeSettings, Settings
 from app.store.history import History
 from engine.errors import UsageError
 from tests.app.fake_client import FakeClient
@@ -88,6 +88,15 @@ def test_text_that_is_gone_is_told_once(session: Session, client: FakeClient) ->
     ]
     assert told == [(TEXT_GONE,), ()]
     assert prompt(client) == "B?"
+
+
+def test_a_question_is_made_whole_once_however_often_it_is_searched(
+    session: Session, client: FakeClient
+) -> None:
+    chat = ended(session.send(None, "Hello bees, how are you?")).chat_id
+    options = replace(WITH_BEES, documents=KnowledgeSettings(read_all=False))
+    ended(session.send(chat, "What does it zorgle?", options))
+    assert [submit.kind for submit in client.submits] == ["answer", "aside", "answer"]
 
 
 def test_files_of_one_name_are_all_searched(session: Session, client: FakeClient) -> None:
