@@ -16,7 +16,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -71,7 +71,7 @@ def looks(job: Job) -> Iterator[bool]:
     from watchfiles import watch
 
     roots = [os.path.realpath(folder) for folder in job.folders]
-    stamps, is_told = [stamp(root) for root in roots], False
+    stamps, is_told = {root: changed_at(root) for root in roots}, False
     watched = roots if TELLS_OF_TREES else folders_below(roots, job.ours)
     end = time.monotonic() + job.renew_s
     ours = tuple(folder + os.sep for folder in job.ours)
@@ -90,8 +90,9 @@ def looks(job: Job) -> Iterator[bool]:
         if is_incomplete(changes, roots) or time.monotonic() > end:
             return
         if not is_told:
-            if any(map(was_renamed, stamps, roots)):
-                return  # It may have been away when it was to be watched.
+            told = {name for _, path in changes for name in (path, os.path.dirname(path))}
+            if any(may_be_unwatched(root, stamps[root], told) for root in roots):
+                return
             if not TELLS_OF_TREES and set(folders_below(roots, job.ours)) - set(watched):
                 return  # New before its parent was watched.
         is_told = True
@@ -109,6 +110,14 @@ def is_incomplete(changes: Iterable[tuple[Change, str]], roots: Sequence[str]) -
         if not TELLS_OF_TREES and kind is not Change.deleted and is_folder(path):
             return True
     return False
+
+
+def may_be_unwatched(root: str, before: int | None, told: Container[str]) -> bool:
+    """Whether it was away, as far as one knows, when it was to be watched: it has changed since
+    `before`, and the system has `told` nothing of that.
+    """
+    now = changed_at(root)
+    return before is None or now is None or (now != before and root not in told)
 
 
 def folders_below(roots: Iterable[str], ours: Sequence[str]) -> list[str]:
@@ -157,19 +166,12 @@ def identity(folder: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def stamp(folder: str) -> tuple[int, int] | None:
-    """When it was changed and when its entries were; None: it is not there."""
+def changed_at(folder: str) -> int | None:
+    """Nanoseconds: when it was made, renamed, or got or lost an entry. None: it is not there."""
     try:
-        status = os.stat(folder)
+        return os.stat(folder).st_ctime_ns
     except OSError:
         return None
-    return status.st_ctime_ns, status.st_mtime_ns
-
-
-def was_renamed(before: tuple[int, int] | None, folder: str) -> bool:
-    """Or is gone, or got other rights, and not just other entries."""
-    now = stamp(folder)
-    return before is None or now is None or (now[0] != before[0] and now[1] == before[1])
 
 
 def is_folder(path: str) -> bool:

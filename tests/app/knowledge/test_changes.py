@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -87,7 +88,7 @@ def test_looks_end_where_a_folder_is_not_watched(root: Path, tmp_path: Path, way
     assert list(looking)[-1]
 
 
-@pytest.mark.parametrize("way", ["root away and back", "root back", "new folder"])
+@pytest.mark.parametrize("way", ["root away and back", "root back", "root anew", "new folder"])
 def test_looks_end_where_something_was_away_or_new_while_watching_began(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -102,6 +103,9 @@ def test_looks_end_where_something_was_away_or_new_while_watching_began(
                 root.rename(away).rename(root)
             case "root back":
                 away.rename(root)
+            case "root anew":
+                shutil.rmtree(root)
+                root.mkdir()
             case "new folder":
                 (root / "one/new").mkdir()
         return watching(nothing, **options)
@@ -112,19 +116,24 @@ def test_looks_end_where_something_was_away_or_new_while_watching_began(
     assert list(looks(job(root))) == [True]
 
 
-def test_looks_go_on_where_the_root_got_entries_while_watching_began(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder that gets files all the time is not watched anew all the time."""
-    watching = watchfiles.watch
+def test_looks_go_on_where_the_root_gets_entries_all_the_time(root: Path) -> None:
+    """It is not watched anew all the time."""
+    is_enough = threading.Event()
 
-    def busy(*arguments: str, **options: Any) -> Any:
-        (root / "new.md").touch()
-        return watching(*arguments, **options)
+    def write() -> None:
+        number = 0
+        while not is_enough.wait(0.01):
+            number += 1
+            (root / f"{number}.md").touch()
 
-    monkeypatch.setattr(watchfiles, "watch", busy)
-    looking = looks(job(root))
-    assert [next(looking), next(looking)] == [True, False]
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        looking = looks(job(root))
+        assert [next(looking) for _ in range(3)] == [True, True, True]
+    finally:
+        is_enough.set()
+        writing.join()
 
 
 def test_looks_end_after_a_while_for_what_the_system_leaves_out(root: Path) -> None:
