@@ -131,9 +131,9 @@ class Run:
             self._keep(name, part(self))
         if len(self.report["broken"]) > before and not self.rig.answers():
             self.leave(LOST)
-        self._silent_from = math.inf
         with self.naming(f"memory after {name}"):
             self.rig.forget()
+        self._silent_from = math.inf
         self.report["seconds"][name] = round(time.monotonic() - started, 1)
         self.write()
 
