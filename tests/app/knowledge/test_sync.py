@@ -375,7 +375,7 @@ def test_vectors_that_were_lost_are_made_again(folder: Folder, left: int | None)
     else:
         os.truncate(path, left)
     assert folder.base.vectors() is None, "what is lost is not searched"
-    assert [each.name for each in folder.base.query(asked).passages] == ["a.md"]
+    assert "a.md" in [each.name for each in folder.base.query(asked).passages]
     assert folder.sync().embedded == (2 if left else 3)
     assert seen(folder.base) == whole
     assert folder.base.vectors() is not None
