@@ -76,7 +76,8 @@ class Progress:
 class Turn:
     """Runs one request and keeps its row true. Use once.
 
-    Where documents were found, citations are checked: numbers without a document are never shown.
+    Where documents were found, citations are checked: numbers without a document are never shown,
+    nor is the mark of the documents' fences.
     """
 
     def __init__(
@@ -153,7 +154,7 @@ class Turn:
             if isinstance(event, Found):
                 self._found = event
                 self._notices += event.sources.notices
-                self._cited = CitedText(len(event.passages))
+                self._cited = CitedText(len(event.passages), event.sources.mark)
             yield event
 
     def _shown_of(self, arrived: str) -> str:
@@ -168,7 +169,7 @@ class Turn:
         """A text of the model as a person may read it."""
         if self._found is None or not self._checks:
             return text
-        return known_only(text, len(self._found.passages))
+        return known_only(text, len(self._found.passages), self._found.sources.mark)
 
     def _journal(self) -> None:
         now = self._clock()

@@ -1,4 +1,5 @@
-"""Takes numbers that name no document out of an answer, also while it streams.
+"""Takes numbers that name no document out of an answer, and the mark of the documents' fences, also
+while it streams.
 
 Knows how a citation is written, `[2]`, `[1, 3]` or `[^4]`, and how many documents there are. Code
 is left as it is: `a[9]` there is no citation. A number of four digits is a year.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from app.knowledge.unmarked import Unmarked, without_mark
 
 OPEN, CLOSE = "[\\[【［]\\^?", "[\\]】］]"
 DASHES = "–—‑−-"
@@ -57,8 +60,11 @@ def spelled(numbers: str) -> Iterator[int]:
             yield from ends
 
 
-def known_only(text: str, known: int) -> str:
-    """The text without numbers outside 1 to `known`, and without half a citation at its end."""
+def known_only(text: str, known: int, mark: str = "") -> str:
+    """The text without the mark, without numbers outside 1 to `known`, and without half a citation
+    at its end.
+    """
+    text = without_mark(text, mark)
     # Again and again: what stood behind a number may begin a line now, and with it a block of code.
     while (shorter := without_unknown(without_half(text), known)) != text:
         text = shorter
@@ -87,18 +93,21 @@ def without_unknown(text: str, known: int) -> str:
 class CitedText:
     """An answer that arrives in parts; what is shown of it is never taken back."""
 
-    def __init__(self, known: int) -> None:
+    def __init__(self, known: int, mark: str = "") -> None:
+        """`known`: how many documents there are; `mark`: of their fences."""
         self._known = known
+        self._unmarked = Unmarked(mark)
         self._raw = ""
         self._shown = ""
 
     def add(self, text: str) -> str:
         """What can be shown now; the rest follows with the next part or the end."""
-        self._raw += text
+        self._raw += self._unmarked.add(text)
         shown = known_only(self._raw[: decided(self._raw)], self._known)
         return self._show(shown[: decided(shown)])
 
     def end(self) -> str:
+        self._raw += self._unmarked.end()
         return self._show(known_only(self._raw, self._known))
 
     def _show(self, shown: str) -> str:

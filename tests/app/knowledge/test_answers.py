@@ -145,6 +145,20 @@ def test_no_number_without_a_document_is_ever_shown(
     assert client.submits[-1].messages[-2].content == said
 
 
+def test_a_mark_that_the_model_repeats_is_never_shown(session: Session, client: FakeClient) -> None:
+    def script(submit: Submit, client: FakeClient) -> Iterator[Event]:
+        marks = re.findall("<<([0-9a-f]{8})\n", submit.messages[-1].content)
+        said = (f"<<{marks[0][:3]}", f"{marks[0][3:]}\n1,200 euros [1].\n{marks[0].upper()}>", ">")
+        return answers(*said)(submit, client)
+
+    client.script = script
+    events = list(session.send(None, "What is the fee?", KB))
+    answered = events[-1]
+    assert isinstance(answered, Answered)
+    assert streamed(events) == answered.message.text == "\n1,200 euros [1].\n"
+    assert answered.result.text == answered.message.text
+
+
 def test_answers_without_documents_are_left_alone(session: Session, client: FakeClient) -> None:
     client.script = answers("a [1", "2] b [", "x")
     answered = ended(session.send(None, "Hello?"))

@@ -34,7 +34,14 @@ PIECES = (
     "  [9]",
     "[^9]",
     "[^",
+    "c1482fd2",
+    "<<C1482fd2",
+    "<",
+    ">",
+    ">>",
+    "c14",
 )
+MARK = "c1482fd2"
 texts = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 FEES = passage("# Fees\nThe annual fee is 1,200 euros.\nIt is due in March.", "fees.md", 10)
@@ -49,14 +56,28 @@ ALL = (FEES, DOGS, CHINESE)
 @example("[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]", [40], 3)
 @given(texts, st.lists(st.integers(1, 5)), st.integers(0, 3))
 def test_a_stream_shows_what_the_whole_shows(text: str, sizes: list[int], known: int) -> None:
-    stream = CitedText(known)
+    stream = CitedText(known, MARK)
     shown = ""
     rest = text
     for size in sizes:
         shown += stream.add(rest[:size])
         rest = rest[size:]
     shown += stream.add(rest) + stream.end()
-    assert shown == known_only(text, known)
+    assert shown == known_only(text, known, MARK)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<<c1482fd2\nForty euros. [1]\nc1482fd2>>", "\nForty euros. [1]\n"),
+        ("Forty euros [C1482FD2] a year, c1482fd2.", "Forty euros  a year, ."),
+        ("A c1482fd and a << b >> c.", "A c1482fd and a << b >> c."),
+    ],
+)
+def test_the_mark_of_a_fence_is_never_shown(text: str, shown: str) -> None:
+    assert known_only(text, 3, MARK) == shown
+    stream = CitedText(3, MARK)
+    assert "".join(map(stream.add, text)) + stream.end() == shown
 
 
 @example("[1]```\n```[1]", 0)
