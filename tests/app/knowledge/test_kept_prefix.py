@@ -144,7 +144,10 @@ def test_turns_with_searches_read_no_history_again(
         answers = talk(session, *QUESTIONS, options=options)
     finally:
         session.close()
-    for before, after in pairwise(one.result.usage for one in answers):
+    # What a small model makes of "And when?" is not always found: then nothing is asked of it.
+    usages = [one.result.usage for one in answers if one.result.token_ids]
+    assert len(usages) >= len(QUESTIONS) - 1
+    for before, after in pairwise(usages):
         assert found(after) >= before.prompt_tokens + before.completion_tokens - 1
 
 
