@@ -29,6 +29,7 @@ from engine.errors import LocalchatError, UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from typing import TextIO
 
 COMMANDS = {
     "ask": "one answer on standard output",
@@ -61,16 +62,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _run(arguments)
+        status = _status(arguments)
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:
-        _silence_stdout()
+        _silence(sys.stdout)
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 1
     except Exception as error:
         return _report(error, arguments)
+
+
+def _status(arguments: list[str]) -> int:
+    try:
+        return _run(arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
 
 
 def _run(arguments: list[str]) -> int:
@@ -167,12 +175,13 @@ def _report(error: Exception, arguments: list[str]) -> int:
     try:
         if wants_json(arguments):
             console.json(error_object(info))
+        sys.stdout.flush()
     except OSError:
-        _silence_stdout()  # What cannot be written is what is told.
+        _silence(sys.stdout)  # What cannot be written is what is told.
     try:
         console.error(info)
     except OSError:
-        pass  # Nobody can be told.
+        _silence(sys.stderr)  # Nobody can be told.
     return exit_code(info.code)
 
 
@@ -195,9 +204,11 @@ def _private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _silence_stdout() -> None:
-    """The reader is gone; closing stdout at exit must not complain about it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+def _silence(stream: TextIO) -> None:
+    """It takes nothing more; what is left for it at the exit must not change how that ends."""
+    place = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(place, stream.fileno())
+    os.close(place)
 
 
 if __name__ == "__main__":

@@ -271,16 +271,19 @@ def test_a_closed_reader_ends_the_program_quietly(tmp_path: Path) -> None:
     ("redirected", "status"),
     [("<&- >&- 2>&-", 0), (">/dev/full", 1), (">/dev/full 2>/dev/full", 1)],
 )
+@pytest.mark.parametrize("command", ["locate --json", "--help", "completion bash"])
 def test_streams_that_take_nothing_are_never_a_traceback(
-    tmp_path: Path, redirected: str, status: int
+    tmp_path: Path, redirected: str, status: int, command: str
 ) -> None:
-    words = " ".join(map(shlex.quote, [*COMMAND, "locate", "--json"]))
+    words = " ".join(map(shlex.quote, [*COMMAND, *command.split()]))
     done = subprocess.run(
         ["sh", "-c", f"{words} {redirected}"],
         stderr=subprocess.PIPE,
-        env=environment(tmp_path),
+        # As most people run it: what is written waits in a buffer.
+        env={**environment(tmp_path), "PYTHONUNBUFFERED": ""},
         check=False,
     )
     assert done.returncode == status
     assert b"Traceback" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
     assert (b"disk is full" in done.stderr) == (redirected == ">/dev/full")
