@@ -404,7 +404,7 @@ def test_what_ends_a_sync_leaves_no_progress_on_the_terminal(base: FakeBase) -> 
         report(SyncProgress("reading", 1, 2, "a.md"))
         raise DiskFull("The disk is full")
 
-    base.sync = sync  # type: ignore[method-assign]
+    base.sync = sync  # type: ignore[method-assign]  # fails
     err = Terminal()
     with pytest.raises(DiskFull):
         Indexing(base, Console(out=Terminal(), err=err)).run()

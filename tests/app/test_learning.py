@@ -168,6 +168,7 @@ def test_nothing_is_embedded_while_the_engine_works(
     held = []
     script = client.script
     client.script = lambda submit, own: (
+        # Notes, and gives the event on: `append` returns nothing.
         held.append(embedder.held) or event
         for event in script(submit, own)  # type: ignore[func-returns-value]
     )

@@ -11,8 +11,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import triton
 
@@ -171,15 +171,15 @@ def _linears() -> Iterable[Case]:
     for kind in ("bf16", "f16", *PLANE_FORMATS):
         kernel = "packed_linear_kernel" if kind in PLANE_FORMATS else "dense_linear_kernel"
         where = ARCHITECTURES if kind in COMMON else ENDS
-        yield Case(kernel, kind, "", lambda kind=kind: meta_linear.down(kind), where)
+        yield Case(kernel, kind, "", partial(meta_linear.down, kind), where)
         if kind != "f16":
-            both: Any = lambda kind=kind: meta_linear.normed_gate_up(kind)  # noqa: E731
+            both = partial(meta_linear.normed_gate_up, kind)
             yield Case(kernel, f"{kind} gate, up", "", both, where)
         if kind in COMMON:
-            joined: Any = lambda kind=kind: meta_linear.normed_qkv(kind)  # noqa: E731
+            joined = partial(meta_linear.normed_qkv, kind)
             yield Case(kernel, f"{kind} q, k, v", "", joined, ENDS)
     for kinds in MIXED:
-        mixed: Any = lambda kinds=kinds: meta_linear.normed_qkv(*kinds)  # noqa: E731
+        mixed = partial(meta_linear.normed_qkv, *kinds)
         yield Case("mixed_linear_kernel", f"{kinds[0]} q, k; {kinds[1]} v", "", mixed)
     for kind in PLANE_FORMATS:
         run = meta_linear.many_rows(kind)
@@ -192,7 +192,7 @@ def _rows() -> Iterable[Case]:
     yield Case("gated_kernel", "bf16", "", many, ENDS)
     yield Case("embed_kernel", "bf16", "", lambda: meta.embedding("bf16"), ENDS)
     for kind in ("Q4_K", "Q6_K"):
-        run: Any = lambda kind=kind: meta.embedding(kind)  # noqa: E731
+        run = partial(meta.embedding, kind)
         yield Case("plane_matrix_kernel", f"{kind} gathered", "", run, ENDS)
     for kernel in ("best_of_piece_kernel", "best_of_row_kernel"):
         yield Case(kernel, "64 of 151,936", "", meta.candidates, ENDS)
