@@ -84,10 +84,9 @@ class Prompt(TextArea):
         return self.pastes.draft(self.text)
 
     def set_draft(self, draft: KeptDraft) -> None:
-        """Another draft; pastes and long texts are folded."""
+        """Another draft; pastes and long texts are folded. It is told like what is typed."""
         self.load_text(self.pastes.fold_draft(draft))
         self.move_cursor(self.document.end)
-        self._told = self.text
 
     def clear_draft(self) -> None:
         self.pastes.clear()

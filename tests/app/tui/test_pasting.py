@@ -257,3 +257,6 @@ async def test_up_in_an_empty_prompt_brings_the_last_message(stage: Stage) -> No
         await it.ask("Again?")
         await it.pilot.press("up")
         await it.until(lambda: it.prompt.text == "Again?")
+        # It is kept and counted like what is typed.
+        await it.until(lambda: it.session.history.draft(1).text == "Again?")
+        await it.until(lambda: it.screen.draft.tokens > 0)
