@@ -318,6 +318,9 @@ class Answering:
         screen.new_lines.watch_live(False)
         if run is not None and not run.is_stored and not run.has_failed:
             self.restore(run.text, run.attached)
+        is_edited = run is not None and run.edited is not None and run.is_stored
+        if run is not None and is_edited and self._is_on_screen(run):
+            screen.acts.give_back()
 
     async def resume_view(self) -> None:
         """The running answer's chat was opened again: what has arrived is shown."""

@@ -31,6 +31,8 @@ class TurnActs:
         self.screen = screen
         self.editing: int | None = None
         """Id of the question whose new version is in the prompt."""
+        self._aside = KeptDraft()
+        """What stood in the prompt before."""
 
     # ---- selecting
 
@@ -78,7 +80,9 @@ class TurnActs:
         question = turns[place].message
         if question.role != "user":
             return
-        self.screen.chats.save_draft(self.screen.prompt.draft)
+        if self.editing is None:
+            self._aside = self.screen.prompt.draft
+            self.screen.chats.save_draft(self._aside)
         self.editing = question.id
         self.screen.prompt.set_draft(KeptDraft(question.text))
         self.screen.prompt.focus()
@@ -91,14 +95,22 @@ class TurnActs:
             return False
         self.editing = None
         self.screen.prompt.clear_draft()
+        self.give_back()
         self.screen.draft.show_mode()
         return True
+
+    def give_back(self) -> None:
+        """What stood in the prompt before a question was edited, unless something else does now."""
+        aside, self._aside = self._aside, KeptDraft()
+        if aside.text and not self.screen.prompt.text:
+            self.screen.prompt.set_draft(aside)
 
     def send_edit(self, event: m.Submitted) -> None:
         """The new version is a sibling of the old one."""
         assert self.editing is not None
         if self.screen.answering.edit(self.editing, event.text, event.written, event.attached):
             self.editing = None
+            self.screen.chats.save_draft(self._aside)
             self.screen.draft.show_mode()
         else:
             self.screen.prompt.set_draft(draft_of(event.text, event.attached))

@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from app.screens.turn_acts import code_blocks
 from tests.app.tui.fakes import Script, ScriptedClient
 
@@ -67,6 +69,23 @@ async def test_escape_leaves_editing_without_a_change(stage: Stage) -> None:
         assert it.prompt.text == ""
         await it.ask("Next", turns=4)
         assert [m.text for m in it.path()][::2] == ["Old", "Next"]
+
+
+@pytest.mark.parametrize("is_sent", [False, True])
+async def test_what_was_half_written_is_there_again_after_an_edit(
+    stage: Stage, is_sent: bool
+) -> None:
+    async with stage() as it:
+        await it.ask("Old")
+        it.prompt.insert("half written")
+        await it.pilot.press("alt+up", "alt+up", "e")
+        assert it.prompt.text == "Old"
+        if is_sent:
+            it.prompt.text = "New"
+        await it.pilot.press("enter" if is_sent else "escape")
+        await it.until(lambda: it.prompt.text == "half written")
+        await it.until(lambda: it.session.history.draft(1).text == "half written")
+        assert it.path()[0].text == ("New" if is_sent else "Old")
 
 
 async def test_delete_says_how_many_and_removes_one_subtree(stage: Stage) -> None:
